@@ -9,10 +9,10 @@ from .paths import LAB
 from .shell import LabError, output, say
 
 
-def install(group: str) -> None:
-    """Install the packages of a group of tests/lab/deps."""
-    if subprocess.run([str(LAB / "deps"), group], check=False).returncode != 0:
-        raise LabError(f"cannot install the packages of group {group}")
+def install(*groups: str) -> None:
+    """Install the packages of some groups of tests/lab/deps."""
+    if subprocess.run([str(LAB / "deps"), *groups], check=False).returncode != 0:
+        raise LabError(f"cannot install the packages of {' '.join(groups)}")
 
 
 def candidate(package: str) -> str:

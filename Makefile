@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# MetaRoCE for Linux. `make help` lists the targets.
+
+KERNEL ?= 6.12
+LAB := tests/lab
+BUILD := build
+DESTDIR ?=
+PREFIX ?= /usr/local
+
+all: provider tools userspace
+
+help:
+	@echo 'make                 provider and tools, for this machine'
+	@echo 'make module KERNEL=K the module for a kernel of the lab: uml uml-debug 6.1 6.12 smp-debug'
+	@echo 'make demo            boot a stock kernel, run perftest over MetaRoCE on a clean and on a lossy wire'
+	@echo 'make check           every test; parts: check-unit check-uml check-uml-debug check-vm KERNEL=6.1|6.12|smp-debug'
+	@echo 'make bench           measurements beside rdma_rxe, siw and TCP'
+	@echo 'make install         module, provider and tools onto this machine, for the running kernel'
+	@echo 'make deps            install the Debian packages that all this needs'
+	@echo 'make clean           remove build/; the kernels of the lab stay in their cache'
+
+deps:
+	@$(LAB)/deps build lab kernel unit
+
+# A folder that has no makefile yet has nothing to build.
+sub = $(if $(wildcard $(1)/Makefile),+$(MAKE) -C $(1) $(2),@:)
+
+build-deps:
+	@$(LAB)/deps build
+
+provider: build-deps
+	$(call sub,providers/metaroce)
+
+tools: build-deps
+	$(call sub,tests/tools)
+
+userspace: build-deps
+	$(call sub,userspace)
+
+module: build-deps
+	@$(LAB)/lab module $(KERNEL)
+
+check:
+	@$(LAB)/deps build && $(LAB)/check
+
+check-unit:
+	@$(LAB)/deps build && $(LAB)/check unit
+
+check-uml check-uml-debug:
+	@$(LAB)/deps build && $(LAB)/check $(@:check-%=%)
+
+check-vm:
+	@$(LAB)/deps build && $(LAB)/check $(KERNEL)
+
+demo:
+	@$(LAB)/deps build && $(LAB)/demo
+
+bench:
+	@$(LAB)/deps build && tests/bench/bench
+
+install: all
+	@$(LAB)/install "$(DESTDIR)" "$(PREFIX)"
+
+clean:
+	rm -rf $(BUILD)
+
+.PHONY: all help deps build-deps provider tools userspace module check check-unit check-uml check-uml-debug check-vm demo bench install clean
