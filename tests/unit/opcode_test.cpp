@@ -12,10 +12,11 @@ extern "C" {
 TEST(Opcode14, KnownOpcodesAndNoOther)
 {
 	for (unsigned op = 0; op < 256; op++) {
-		const mroce_op_info *info = mroce_op_info(u8(op));
+		const auto *info = mroce_op_info(u8(op));
 		EXPECT_EQ(info != nullptr, op >= MROCE_OP_SEND && op < MROCE_OP_END) << op;
-		if (info)
+		if (info) {
 			EXPECT_EQ(info, &mroce_op_table[op]);
+		}
 	}
 	EXPECT_EQ(mroce_op_table[0].flags, 0);
 }
@@ -36,7 +37,7 @@ TEST(Opcode12, ClassesAreTwoSpaces)
 	std::set<int> rsp;
 
 	for (int op = MROCE_OP_SEND; op < MROCE_OP_END; op++) {
-		const mroce_op_info *info = mroce_op_info(u8(op));
+		const auto *info = mroce_op_info(u8(op));
 		if (info->flags & MROCE_OPF_RSP) {
 			rsp.insert(op);
 			EXPECT_FALSE(info->flags & (MROCE_OPF_RECV | MROCE_OPF_RECV_IMM | MROCE_OPF_REPLY));
@@ -68,11 +69,12 @@ TEST(Opcode14, NamesAreDistinct)
 TEST(Opcode14, HeaderLengthsFitTheLimits)
 {
 	for (int op = MROCE_OP_SEND; op < MROCE_OP_END; op++) {
-		const mroce_op_info *info = mroce_op_info(u8(op));
+		const auto *info = mroce_op_info(u8(op));
 		u32 n = mroce_data_hdr_len(u8(op), info->hflags);
 		EXPECT_LE(n, u32(MROCE_MAX_DATA_HDR));
-		if (info->flags & MROCE_OPF_PAYLOAD)
+		if (info->flags & MROCE_OPF_PAYLOAD) {
 			EXPECT_LE(n, u32(MROCE_MAX_PAYLOAD_HDR));
+		}
 	}
 	EXPECT_EQ(mroce_data_hdr_len(MROCE_OP_WRITE, 0), 60u);
 	EXPECT_EQ(mroce_data_hdr_len(MROCE_OP_WRITE, MROCE_HF_IMM), 68u);
