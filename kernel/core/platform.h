@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <linux/types.h>	/* __be16, __be32, __be64 */
 
 typedef uint8_t u8;
 typedef uint16_t u16;
@@ -42,9 +43,6 @@ typedef int8_t s8;
 typedef int16_t s16;
 typedef int32_t s32;
 typedef int64_t s64;
-typedef uint16_t __be16;
-typedef uint32_t __be32;
-typedef uint64_t __be64;
 
 #define cpu_to_be16(x) ((__be16)__builtin_bswap16(x))
 #define cpu_to_be32(x) ((__be32)__builtin_bswap32(x))
