@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "cc.h"
 #include "conn_tx.h"
-#include "sched.h"
+#include "path_sched.h"
 
 static u64 cc_floor(const struct mroce_conn_tx *tx)
 {

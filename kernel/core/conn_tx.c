@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "conn_tx.h"
 #include "health.h"
-#include "sched.h"
+#include "path_sched.h"
 
 #define POOL_SLACK	16u	/* for refs that are put back */
 #define SLOTS_SIZE(n)	((size_t)(n) * MROCE_PATH_RING * sizeof(struct mroce_tx_slot))

@@ -5,7 +5,7 @@
  * and where" and says "sent", "acknowledged", "the time is"; this says what
  * arrived, what is lost, what to send next.  Caller serialises.  Times are
  * nanoseconds of one monotonic clock; sizes are bytes of UDP payload.
- * Parts: path_tx.c (ring, gaps), rtt.c, cc.c (windows), sched.c (choice),
+ * Parts: path_tx.c (ring, gaps), rtt.c, cc.c (windows), path_sched.c (choice),
  * health.c (states, re-roll, PTO), conn_tx.c (the walk through them).
  */
 #ifndef MROCE_CORE_CONN_TX_H

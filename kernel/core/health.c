@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 #include "health.h"
-#include "sched.h"
+#include "path_sched.h"
 
 #define MS	1000000ull
 

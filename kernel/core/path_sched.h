@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Choice of the path: two random ones, the freer wins; few paths for small windows (5.2). */
-#ifndef MROCE_CORE_SCHED_H
-#define MROCE_CORE_SCHED_H
+#ifndef MROCE_CORE_PATH_SCHED_H
+#define MROCE_CORE_PATH_SCHED_H
 
 #include "platform.h"
 

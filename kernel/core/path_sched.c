@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-#include "sched.h"
+#include "path_sched.h"
 #include "conn_tx.h"
 
 u64 mroce_sched_random(struct mroce_conn_tx *tx)
