@@ -158,6 +158,11 @@ SgeList Buffer::split(size_t offset, size_t length, unsigned pieces) const
 	return list;
 }
 
+uint64_t Buffer::paint_seed() const
+{
+	return guard_seed ^ addr();
+}
+
 template <class Visit>
 void Buffer::each_zone(std::span<const ibv_sge> targets, Visit visit) const
 {
@@ -183,24 +188,24 @@ void Buffer::each_zone(std::span<const ibv_sge> targets, Visit visit) const
 
 void Buffer::paint_around(std::span<const ibv_sge> targets)
 {
-	each_zone(targets, [this](size_t offset, size_t length) { pattern_fill(at(offset), length, guard_seed, offset); });
+	each_zone(targets, [this](size_t offset, size_t length) { pattern_fill(at(offset), length, paint_seed(), offset); });
 }
 
 void Buffer::check_around(std::span<const ibv_sge> targets, std::string_view what) const
 {
 	each_zone(targets, [&](size_t offset, size_t length) {
-		pattern_check(at(offset), length, guard_seed, offset, cat(what, ", bytes beside the target"));
+		pattern_check(at(offset), length, paint_seed(), offset, cat(what, ", bytes beside the target"));
 	});
 }
 
 void Buffer::paint_all()
 {
-	pattern_fill(base_, size_, guard_seed, 0);
+	pattern_fill(base_, size_, paint_seed(), 0);
 }
 
 void Buffer::check_all_painted(std::string_view what) const
 {
-	pattern_check(base_, size_, guard_seed, 0, what);
+	pattern_check(base_, size_, paint_seed(), 0, what);
 }
 
 } // namespace mv

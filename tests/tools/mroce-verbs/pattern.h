@@ -56,6 +56,8 @@ public:
 	void check_all_painted(std::string_view what) const;
 
 private:
+	[[nodiscard]] uint64_t paint_seed() const; // differs between buffers
+
 	template <class Visit>
 	void each_zone(std::span<const ibv_sge> targets, Visit visit) const;
 
