@@ -35,6 +35,9 @@ int mroce_queue_map(struct mroce_queue *q, int fd,
 	q->entries = info->entries;
 	q->stride = info->stride;
 	q->mapped = info->mmap_size;
+	/* As a producer has it; zero in a new ring. */
+	q->next = mroce_load_relaxed(&q->ring->prod);
+	q->seen = mroce_load_relaxed(&q->ring->cons);
 	return 0;
 }
 
