@@ -25,16 +25,17 @@ done_testing() {
 	exit $((TAP_FAILED > 0))
 }
 
-# check DESCRIPTION COMMAND...: one point; what the command prints is shown when it fails
+# check DESCRIPTION COMMAND...: one point; what the command prints is shown when it fails, and stays in $LAB_TMP/check.log
 check() {
-	local what=$1 text status
+	local what=$1 status
 	shift
-	text=$("$@" 2>&1)
+	# not in a subshell: commands of this library keep state
+	"$@" >"$LAB_TMP/check.log" 2>&1
 	status=$?
 	if [ $status = 0 ]; then
 		ok "$what"
 	else
-		note "$* gave $status: $text"
+		note "$* gave $status: $(cat "$LAB_TMP/check.log")"
 		not_ok "$what"
 	fi
 	return $status
@@ -42,10 +43,10 @@ check() {
 
 # refused DESCRIPTION COMMAND...: one point; passes if the command fails
 refused() {
-	local what=$1 text
+	local what=$1
 	shift
-	if text=$("$@" 2>&1); then
-		note "$* was accepted: $text"
+	if "$@" >"$LAB_TMP/check.log" 2>&1; then
+		note "$* was accepted: $(cat "$LAB_TMP/check.log")"
 		not_ok "$what"
 		return 1
 	fi

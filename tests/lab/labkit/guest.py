@@ -92,7 +92,7 @@ def argv(prepared: Prepared, job: Path, options: Options) -> list:
     if kernel.uml:
         uml_dir = job / "uml"
         return [str(prepared.image), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
-                f"init={LAB}/init/uml", "con=null", "con0=fd:0,fd:1", f"uml_dir={uml_dir}/", f"umid={job.name}", *ours]
+                f"init={LAB}/init/uml", "con=null", "ssl=null", "con0=fd:0,fd:1", f"uml_dir={uml_dir}/", f"umid={job.name}", *ours]
     return ["qemu-system-x86_64", *accelerator(prepared), "-m", memory, "-smp", str(options.cpus or kernel.cpus),
             "-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot", "-serial", f"file:{job}/console",
             "-kernel", str(prepared.image), "-initrd", str(kernels.initrd(prepared)),
@@ -163,24 +163,27 @@ def supervise(args: list, job: Path, timeout: float, on_output) -> bool:
 
 
 def judge(job: Path, timed_out: bool, options: Options, seconds: float) -> Result:
+    """What the run is worth: how the guest ended first, then what its kernel had to say."""
     result = Result(0, job, seconds)
-    messages = console.messages(job)
-    trouble = console.scan(messages)
-    leaks = console.leaks((job / "kmemleak").read_text(errors="replace")) if (job / "kmemleak").exists() else ""
     if timed_out:
         result.status = TIMEOUT_STATUS
-        result.report = f"killed after {options.timeout:.0f} s; the console ends with:\n{tail(job / 'console', 50)}"
+        result.report = f"killed after {options.timeout:.0f} s"
     elif not (job / "status").exists():
         result.status = DIED_STATUS
-        result.report = f"the guest ended early; the console ends with:\n{tail(job / 'console', 50)}"
+        result.report = "the guest ended early"
     else:
         result.status = int((job / "status").read_text(encoding="ascii"))
+    ended = result.report
+    trouble = console.scan(console.messages(job))
+    leaks = console.leaks((job / "kmemleak").read_text(errors="replace")) if (job / "kmemleak").exists() else ""
     if trouble:
-        result.status = result.status if timed_out else TROUBLE_STATUS
-        result.report = f"the kernel reports trouble:\n{trouble}\n{result.report}"
+        result.report = f"the kernel reports trouble:\n{trouble}\n{ended}"
     elif leaks:
-        result.status = TROUBLE_STATUS
         result.report = f"kmemleak reports:\n{leaks}"
+    elif ended:
+        result.report = f"{ended}; the console ends with:\n{tail(job / 'console', 50)}"
+    if (trouble or leaks) and not ended:
+        result.status = TROUBLE_STATUS
     return result
 
 

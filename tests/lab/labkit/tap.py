@@ -9,6 +9,7 @@ from pathlib import Path
 POINT = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)\s*(?:#\s*(SKIP|TODO)\b\s*(.*))?$", re.I)
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:#\s*SKIP\S*\s*(.*))?$", re.I)
 KSELFTEST_SKIP = 4  # exit status of a kselftest that could not run
+ENDS = {124: "stopped, it took too long", 137: "killed, it took too long", 125: "the guest ended early"}
 
 
 @dataclasses.dataclass
@@ -77,7 +78,7 @@ class Parser:
             self.skip((self.comments or ["no reason given"])[-1])
         elif status != 0 and self.tally.failed == 0:
             self.notable += [f"    {line}" for line in self.comments]
-            self.fail("stopped, it took too long" if status in (124, 137) else f"exit status {status}")
+            self.fail(ENDS.get(status, f"exit status {status}"))
         elif status == 0 and self.plan is None:
             self.fail("no plan at the end: it stopped half-way")
         elif self.plan and self.plan != points and self.tally.failed == 0:
