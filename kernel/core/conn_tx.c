@@ -334,8 +334,10 @@ static void rtt_sample(struct mroce_conn_tx *tx, struct mroce_tx_path *p,
 		return;
 	mroce_rtt_sample(&p->rtt, rtt, now);
 	p->srtt_ns = p->rtt.srtt_ns;
-	if (!tx->srtt_ns || p->srtt_ns < tx->srtt_ns)
+	if (!tx->srtt_ns || p->srtt_ns < tx->srtt_ns) {
 		tx->srtt_ns = p->srtt_ns;
+		tx->rearm = 1;		/* paths without a sample go by it */
+	}
 	if (!tx->min_rtt_ns || p->rtt.min_ns < tx->min_rtt_ns)
 		tx->min_rtt_ns = p->rtt.min_ns;
 }
@@ -358,6 +360,7 @@ static void conn_round(struct mroce_conn_tx *tx)
 	if (srtt) {
 		tx->srtt_ns = srtt;
 		tx->min_rtt_ns = lowest;
+		tx->rearm = 1;
 	}
 	mroce_sched_rebuild(tx);
 }

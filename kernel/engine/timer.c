@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Timers of a QP: see timer.h. */
+#include <linux/jiffies.h>
+#include <linux/rcupdate.h>
+
+#include "../compat/compat.h"
+#include "../verbs/device.h"
+#include "completer.h"
+#include "conn.h"
+#include "requester.h"
+#include "timer.h"
+
+/* IBTA RNR NAK timer field to microseconds. */
+static const u32 mroce_rnr_usec[32] = {
+	655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920,
+	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880,
+	163840, 245760, 327680, 491520,
+};
+
+/* Nanoseconds without progress after which the peer is given up; 0: never. */
+static u64 mroce_retry_limit(const struct mroce_qp *qp)
+{
+	if (!qp->attr.timeout)
+		return 0;
+	return (4096ull << qp->attr.timeout) * (qp->attr.retry_cnt + 1);
+}
+
+static unsigned long mroce_retry_period(const struct mroce_qp *qp)
+{
+	u64 limit = mroce_retry_limit(qp);
+	unsigned long j = limit ? nsecs_to_jiffies(limit / 8) : HZ / 10;
+
+	return clamp(j, 1UL, (unsigned long)HZ / 10);
+}
+
+static bool mroce_outstanding(const struct mroce_sq *sq)
+{
+	return sq->head != sq->send || !mroce_stream_tx_idle(&sq->req) ||
+	       (sq->send != sq->tail && mroce_sreq_at((struct mroce_sq *)sq, sq->send)->sent);
+}
+
+void mroce_progress(struct mroce_qp *qp, u64 now)
+{
+	lockdep_assert_held(&qp->sq_lock);
+	qp->sq.last_progress = now;
+}
+
+void mroce_retry_timer_start(struct mroce_qp *qp)
+{
+	struct mroce_sq *sq = &qp->sq;
+
+	lockdep_assert_held(&qp->sq_lock);
+	if (timer_pending(&sq->retry_timer) || !sq->live)
+		return;
+	mroce_progress(qp, mroce_now());
+	mod_timer(&sq->retry_timer, jiffies + mroce_retry_period(qp));
+}
+
+void mroce_rnr_wait(struct mroce_qp *qp, u8 code)
+{
+	lockdep_assert_held(&qp->sq_lock);
+	if (!qp->sq.live)
+		return;
+	qp->sq.rnr_wait = true;
+	hrtimer_start(&qp->sq.rnr_timer, ns_to_ktime((u64)mroce_rnr_usec[code & 31] * NSEC_PER_USEC),
+		      HRTIMER_MODE_REL_SOFT);
+}
+
+/* Runs the connection of @qp, with @qp on its ready list. */
+static void mroce_qp_run(struct mroce_qp *qp)
+{
+	struct mroce_conn *conn;
+
+	rcu_read_lock_bh();
+	conn = rcu_dereference_bh(qp->conn);
+	if (conn) {
+		spin_lock(&conn->tx_lock);
+		/* not after the QP has left (mroce_engine_qp_to_reset) */
+		if (!list_empty(&qp->conn_entry))
+			mroce_conn_ready(conn, qp);
+		spin_unlock(&conn->tx_lock);
+		mroce_conn_run(conn);
+	}
+	rcu_read_unlock_bh();
+}
+
+static enum hrtimer_restart mroce_rnr_timer(struct hrtimer *timer)
+{
+	struct mroce_qp *qp = container_of(timer, struct mroce_qp, sq.rnr_timer);
+
+	spin_lock(&qp->sq_lock);
+	qp->sq.rnr_wait = false;
+	spin_unlock(&qp->sq_lock);
+	mroce_qp_run(qp);
+	return HRTIMER_NORESTART;
+}
+
+static void mroce_solicit(struct mroce_qp *qp)
+{
+	struct mroce_solicit body = {
+		.dst_qpn = cpu_to_be32(qp->attr.dest_qp_num << 8),
+		.src_qpn = cpu_to_be32(qp->qpn << 8),
+	};
+	struct mroce_conn *conn;
+
+	rcu_read_lock_bh();
+	conn = rcu_dereference_bh(qp->conn);
+	if (conn && mroce_conn_state(conn) == MROCE_CONN_OPEN)
+		mroce_ctrl_send(conn, MROCE_T_CTRL, MROCE_C_SOLICIT, &body, sizeof(body));
+	rcu_read_unlock_bh();
+}
+
+static void mroce_retry_timer(struct timer_list *t)
+{
+	struct mroce_qp *qp = from_timer(qp, t, sq.retry_timer);
+	struct mroce_sq *sq = &qp->sq;
+	u64 limit = mroce_retry_limit(qp), now = mroce_now();
+	bool solicit = false;
+
+	spin_lock(&qp->sq_lock);
+	if (!sq->live || sq->stopped || !mroce_outstanding(sq))
+		goto out;
+	if (sq->rnr_wait)
+		sq->last_progress = now;	/* waiting by agreement is not silence */
+	if (limit && now - sq->last_progress > limit) {
+		mroce_count(qp->dev, retry_exceeded);
+		mroce_sreq_fail(qp, mroce_sreq_at(sq, sq->head), IB_WC_RETRY_EXC_ERR);
+		goto out;
+	}
+	/* all was delivered for all we know, and yet it is not done: ask */
+	solicit = !sq->rnr_wait && now - sq->last_progress > 2 * NSEC_PER_MSEC;
+	mod_timer(&sq->retry_timer, jiffies + mroce_retry_period(qp));
+out:
+	spin_unlock(&qp->sq_lock);
+	if (solicit)
+		mroce_solicit(qp);
+}
+
+void mroce_timer_init(struct mroce_qp *qp)
+{
+	mroce_hrtimer_setup(&qp->sq.rnr_timer, mroce_rnr_timer, CLOCK_MONOTONIC,
+			    HRTIMER_MODE_REL_SOFT);
+	timer_setup(&qp->sq.retry_timer, mroce_retry_timer, 0);
+}
+
+void mroce_timer_stop(struct mroce_qp *qp)
+{
+	WARN_ON_ONCE(qp->sq.live);
+	hrtimer_cancel(&qp->sq.rnr_timer);
+	del_timer_sync(&qp->sq.retry_timer);
+}

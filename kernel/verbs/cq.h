@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Completion queues. */
+#ifndef MROCE_VERBS_CQ_H
+#define MROCE_VERBS_CQ_H
+
+#include <linux/spinlock.h>
+#include <rdma/ib_verbs.h>
+
+#include "ring.h"
+
+struct mroce_dev;
+
+struct mroce_cq {
+	struct ib_cq ibcq;
+	struct mroce_dev *dev;
+	u32 cqn;			/* for display */
+	spinlock_t lock;		/* ring, arming */
+	struct mroce_ring ring;
+	u32 prod;			/* kernel's own; never read back from the ring */
+	u8 armed;			/* 0, IB_CQ_SOLICITED or IB_CQ_NEXT_COMP */
+	bool overflowed;		/* fatal event sent */
+	bool user;
+	bool timestamps;		/* asked for at creation */
+};
+
+static inline struct mroce_cq *to_mcq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct mroce_cq, ibcq);
+}
+
+/*
+ * Appends a completion.  @event_worthy: solicited, or an error (wakes a CQ
+ * armed for solicited only).  On overflow: counter, CQ error event once,
+ * ring->error = 1, completion dropped.  Calls comp_handler outside the lock.
+ * Any context.
+ */
+void mroce_cq_post(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
+		   bool event_worthy);
+/* Device removal: sets gone and wakes waiters. */
+void mroce_cq_gone(struct mroce_cq *cq);
+
+/* ib_device_ops; create_cq's prototype differs by kernel version: compat/ wraps mroce_cq_create(). */
+int mroce_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		    struct ib_udata *udata);
+int mroce_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int mroce_poll_cq(struct ib_cq *ibcq, int n, struct ib_wc *wc);
+int mroce_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+int mroce_resize_cq(struct ib_cq *ibcq, int cqe, struct ib_udata *udata);
+
+#endif
