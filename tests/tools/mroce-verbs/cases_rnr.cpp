@@ -62,7 +62,7 @@ void used_up(Env &env, Op op, uint8_t retries)
 // The receive comes `factor` RNR times late: honoured in full, delivered once.
 void late_receive(Env &env, Op op, uint8_t code, double factor, uint8_t timeout)
 {
-	Rc rc{.timeout = timeout, .retry = 1, .rnr = 7, .min_rnr = code};
+	Rc rc{.timeout = timeout, .retry = 3, .rnr = 7, .min_rnr = code};
 	Bench bench(env, rc);
 	uint64_t seed = env.random();
 
@@ -82,10 +82,10 @@ void late_receive(Env &env, Op op, uint8_t code, double factor, uint8_t timeout)
 
 void timer_shorter_than_rnr(Env &env)
 {
-	// Retransmission would give up after 8 ms; the RNR time is 82 ms.
+	// Retransmission would give up after 4 * 33 ms; the RNR time is 246 ms.
 	for (double factor : {0.5, 1.5, 2.5})
 		for (Op op : {Op::send, Op::write_imm})
-			late_receive(env, op, 26, factor, 10);
+			late_receive(env, op, 29, factor, 13);
 }
 
 // Each message finds its receive late, many times.

@@ -258,7 +258,8 @@ void Mover::move(Op op, const Shape &shape)
 {
 	uint64_t seed = env_.random(), id = ++serial_ << 8;
 	SgeList local = a_buf.split(shape.local_offset, shape.length, shape.local_pieces);
-	SgeList remote = b_buf.split(shape.remote_offset, shape.length, takes_receive(op) ? shape.remote_pieces : 1);
+	bool scatters = op == Op::send || op == Op::send_imm; // the others name one remote address
+	SgeList remote = b_buf.split(shape.remote_offset, shape.length, scatters ? shape.remote_pieces : 1);
 	SgeList &source = op == Op::read ? remote : local, &target = op == Op::read ? local : remote;
 	Buffer &watched = op == Op::read ? a_buf : b_buf;
 	std::string what = cat(name_of(op), " of ", shape.length, " bytes, offsets ", shape.local_offset, "->",
