@@ -387,7 +387,7 @@ int mroce_conn_tx_ack(struct mroce_conn_tx *tx, const struct mroce_ack_path *b, 
 	mroce_cc_hint(tx, p->plane, b->rate_hint, now);
 	if (a.n_spurious)
 		spurious(tx, p, a.n_spurious, now);
-	if (a.current) {
+	if (a.of_gen) {
 		if (a.newest)
 			rtt_sample(tx, p, b, now);
 		mroce_cc_ack(tx, p, b, &a, p_before, c_before, now);
@@ -395,7 +395,7 @@ int mroce_conn_tx_ack(struct mroce_conn_tx *tx, const struct mroce_ack_path *b, 
 			mroce_health_progress(tx, b->path_id, now);
 	}
 	mroce_conn_tx_detect(tx, b->path_id, now);
-	if (a.current && mroce_cc_path_round_over(tx, p, now)) {
+	if (a.of_gen && mroce_cc_path_round_over(tx, p, now)) {
 		mroce_health_round(tx, b->path_id, now);
 		mroce_cc_path_round_next(p, now);
 	}

@@ -155,7 +155,7 @@ void mroce_path_sack(struct mroce_tx_path *p, const struct mroce_ack_path *b, u6
 	memset(a, 0, sizeof(*a));
 	if (!path_gen_of(p, b->gen, &base, &sent))
 		return;
-	a->current = b->gen == p->gen;
+	a->of_gen = b->gen == p->gen;
 	max_pos = base + b->max_psn;
 	lost_lo = p->head;
 	for (pos = path_walk_lo(p, base, max_pos); mroce_seq_le(pos, max_pos); pos++) {
@@ -175,7 +175,7 @@ void mroce_path_sack(struct mroce_tx_path *p, const struct mroce_ack_path *b, u6
 		}
 	}
 	/* Of LOST slots above max_psn or of the other generation nothing was learnt. */
-	if (a->current && mroce_seq_le(p->acked_hi, max_pos + 1)) {
+	if (a->of_gen && mroce_seq_le(p->acked_hi, max_pos + 1)) {
 		p->lost_lo = lost_lo;
 		p->acked_hi = max_pos + 1;
 	}

@@ -171,7 +171,7 @@ struct mroce_path_acked {
 	u32 n_new;		/* slots newly acknowledged, probes too */
 	u32 n_data;		/* of these packets of streams */
 	u32 n_spurious;		/* had been declared lost */
-	bool current;		/* the block is of the present generation */
+	bool of_gen;		/* the block is of the present generation */
 	bool newest;		/* max_psn is among the newly acknowledged */
 };
 

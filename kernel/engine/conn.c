@@ -194,7 +194,7 @@ int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
 	if (payload < MROCE_MIN_PAYLOAD)
 		return -EMSGSIZE;
 	conn->tx_paths = kvcalloc(n, sizeof(*conn->tx_paths), GFP_KERNEL);
-	conn->tx_mem = kvzalloc(mroce_conn_tx_mem(n), GFP_KERNEL);
+	conn->tx_mem = kvzalloc(mroce_conn_tx_ring_mem(n), GFP_KERNEL);
 	conn->routes = kvcalloc(n, sizeof(*conn->routes), GFP_KERNEL);
 	conn->rx_paths = kvcalloc(n_rx, sizeof(*conn->rx_paths), GFP_KERNEL);
 	conn->acked = kcalloc(MROCE_SACK_BITS, sizeof(*conn->acked), GFP_KERNEL);

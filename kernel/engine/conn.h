@@ -106,12 +106,6 @@ static inline u64 mroce_now(void)
 	return ktime_get_ns();
 }
 
-/* 64 ns units of the wire. */
-static inline u32 mroce_ts(u64 now)
-{
-	return (u32)(now >> 6);
-}
-
 static inline u8 mroce_conn_state(const struct mroce_conn *conn)
 {
 	/* pairs with smp_store_release() in mroce_conn_set_state(): the peer's parameters are there */
