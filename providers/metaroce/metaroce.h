@@ -157,6 +157,7 @@ static inline int mroce_destroyed(int ret)
 int mroce_queue_map(struct mroce_queue *q, int fd,
 		    const struct metaroce_ring_info *info, uint32_t min_stride);
 void mroce_queue_unmap(struct mroce_queue *q);
+void mroce_queue_reload(struct mroce_queue *q);
 
 /* pd.c */
 struct ibv_pd *mroce_alloc_pd(struct ibv_context *context);
@@ -232,7 +233,7 @@ int mroce_post_rq(struct mroce_rq *rq, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr);
 int mroce_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
 		  struct ibv_mw_bind *bind);
-int mroce_doorbell(struct mroce_qp *qp);
+int mroce_doorbell(struct mroce_qp *qp, const struct mroce_queue *q);
 
 /* wr.c */
 bool mroce_wr_supports(enum ibv_qp_type type, uint64_t send_ops_flags);

@@ -194,13 +194,13 @@ static int build(struct mroce_sq *sq, const struct ibv_send_wr *wr)
  * An interrupted or starved call is repeated: the requests are in the ring,
  * and saying that they were not posted would make the program post them twice.
  */
-int mroce_doorbell(struct mroce_qp *qp)
+int mroce_doorbell(struct mroce_qp *qp, const struct mroce_queue *q)
 {
 	struct ibv_send_wr *bad;
 	int tries = 100;
 	int ret;
 
-	if (!mroce_needs_doorbell(&qp->sq.q))
+	if (!mroce_needs_doorbell(q))
 		return 0;
 	do {
 		ret = ibv_cmd_post_send(&qp->vqp.qp, NULL, &bad);
@@ -239,7 +239,7 @@ int mroce_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	mroce_unlock(&sq->lock);
 
 	if (posted) {
-		err = mroce_doorbell(qp);
+		err = mroce_doorbell(qp, &sq->q);
 		if (err) {
 			*bad_wr = first;
 			ret = err;
@@ -277,7 +277,7 @@ int mroce_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 	mroce_publish(&sq->q);
 	mroce_unlock(&sq->lock);
 
-	ret = mroce_doorbell(qp);
+	ret = mroce_doorbell(qp, &sq->q);
 	if (!ret)
 		mw->rkey = rkey;
 	return ret;
@@ -303,7 +303,6 @@ static int build_recv(struct mroce_rq *rq, const struct ibv_recv_wr *wr)
 	return ret;
 }
 
-/* Receives need no system call: the kernel looks when a message arrives. */
 int mroce_post_rq(struct mroce_rq *rq, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr)
 {
@@ -322,14 +321,26 @@ int mroce_post_rq(struct mroce_rq *rq, struct ibv_recv_wr *wr,
 	return ret;
 }
 
+/*
+ * Receives need no system call while the QP works: the kernel looks when a
+ * message arrives.  In ERR no message will, and it asks to be told, so that it
+ * can flush them.
+ */
 int mroce_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		    struct ibv_recv_wr **bad_wr)
 {
 	struct mroce_qp *qp = to_mroce_qp(ibqp);
+	int ret, err;
 
 	if (!qp->rq.q.ring || ibqp->state == IBV_QPS_RESET) {
 		*bad_wr = wr;
 		return EINVAL;
 	}
-	return mroce_post_rq(&qp->rq, wr, bad_wr);
+	ret = mroce_post_rq(&qp->rq, wr, bad_wr);
+	err = mroce_doorbell(qp, &qp->rq.q);
+	if (err) {
+		*bad_wr = wr;
+		ret = err;
+	}
+	return ret;
 }

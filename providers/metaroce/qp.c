@@ -226,8 +226,8 @@ struct ibv_qp *mroce_open_qp(struct ibv_context *context,
 }
 
 /*
- * The move to RESET discards what is in the rings: the kernel sets its own
- * indexes to ours, which therefore must not move meanwhile.
+ * The move to RESET empties the rings: this once the kernel writes both
+ * indexes, so nobody may post meanwhile.
  */
 int mroce_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
@@ -242,6 +242,8 @@ int mroce_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	}
 	ret = ibv_cmd_modify_qp(ibqp, attr, mask, &cmd, sizeof(cmd));
 	if (reset) {
+		mroce_queue_reload(&qp->sq.q);
+		mroce_queue_reload(&qp->rq.q);
 		mroce_unlock(&qp->rq.lock);
 		mroce_unlock(&qp->sq.lock);
 	}

@@ -35,10 +35,17 @@ int mroce_queue_map(struct mroce_queue *q, int fd,
 	q->entries = info->entries;
 	q->stride = info->stride;
 	q->mapped = info->mmap_size;
-	/* As a producer has it; zero in a new ring. */
-	q->next = mroce_load_relaxed(&q->ring->prod);
-	q->seen = mroce_load_relaxed(&q->ring->cons);
+	mroce_queue_reload(q);
 	return 0;
+}
+
+/* A producer's indexes, after the kernel has set both. */
+void mroce_queue_reload(struct mroce_queue *q)
+{
+	if (!q->ring)
+		return;
+	q->next = mroce_load_acquire(&q->ring->prod);
+	q->seen = mroce_load_acquire(&q->ring->cons);
 }
 
 void mroce_queue_unmap(struct mroce_queue *q)

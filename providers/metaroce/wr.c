@@ -323,7 +323,7 @@ static int wr_complete(struct ibv_qp_ex *ibqp)
 	}
 	mroce_unlock(&sq->lock);
 
-	return posted ? mroce_doorbell(qp) : error;
+	return posted ? mroce_doorbell(qp, &sq->q) : error;
 }
 
 static void wr_abort(struct ibv_qp_ex *ibqp)

@@ -217,6 +217,8 @@ int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *qp,
 		  METAROCE_SQE_HDR + (sges > inl ? sges : inl));
 	make_ring(&fake.rq, attr->srq ? 0 : attr->cap.max_recv_wr,
 		  METAROCE_RQE_HDR + attr->cap.max_recv_sge * 16);
+	if (fake.rq.hdr)
+		fake.rq.hdr->watching = 1;
 	drv->sq = fake.sq.info;
 	drv->rq = fake.rq.info;
 	drv->max_inline = fake.grant_inline;
@@ -339,6 +341,27 @@ int ibv_cmd_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return take_fail();
 }
 
+static void reset_ring(struct fake_ring *r)
+{
+	if (r->hdr)
+		r->hdr->prod = r->hdr->cons = r->own = 0;
+}
+
+/* Of the QP made last. */
+int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		      struct ibv_modify_qp *cmd, size_t cmd_size)
+{
+	(void)qp;
+	(void)cmd;
+	if (cmd_size != sizeof(*cmd))
+		return EPROTO;
+	if (!fake.fail && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET) {
+		reset_ring(&fake.sq);
+		reset_ring(&fake.rq);
+	}
+	return take_fail();
+}
+
 /* The rest: succeed, or fail as told. */
 #define PLAIN(name, ...) int name(__VA_ARGS__) { return take_fail(); }
 #define DESTROY(name, arg)				\
@@ -377,7 +400,5 @@ PLAIN(ibv_cmd_open_qp, struct ibv_context *c, struct verbs_qp *q, int qs,
       struct ib_uverbs_create_qp_resp *r, size_t rs)
 PLAIN(ibv_cmd_query_qp, struct ibv_qp *q, struct ibv_qp_attr *a, int m,
       struct ibv_qp_init_attr *i, struct ibv_query_qp *cmd, size_t s)
-PLAIN(ibv_cmd_modify_qp, struct ibv_qp *q, struct ibv_qp_attr *a, int m,
-      struct ibv_modify_qp *cmd, size_t s)
 PLAIN(ibv_cmd_attach_mcast, struct ibv_qp *q, const union ibv_gid *g, uint16_t l)
 PLAIN(ibv_cmd_detach_mcast, struct ibv_qp *q, const union ibv_gid *g, uint16_t l)

@@ -36,6 +36,7 @@ static void test_silent(const char *path)
 	f = popen(cmd, "r");
 	if (f && !fgets(line, sizeof(line), f))
 		line[0] = 0;
+	line[strcspn(line, "\n")] = 0;
 	/* Without any RDMA device or module libibverbs itself complains. */
 	ok(f && (!line[0] || strstr(line, "Failed to get IB devices list")),
 	   "ibv_devices is silent with the provider: %s", line);

@@ -485,6 +485,42 @@ static void test_recv(void)
 	wr[0].num_sge = SGES + 1;
 	ok(fake.ops->post_recv(qp, wr, &bad) == EINVAL && bad == wr,
 	   "receive with too many elements: EINVAL");
+	qp->state = IBV_QPS_ERR;
+	fake.rq.hdr->watching = 0;
+	wr[0].num_sge = 0;
+	wr[0].next = NULL;
+	ok(!fake.ops->post_recv(qp, wr, &bad) && fake.doorbells == bells + 1,
+	   "receive in ERR: doorbell, so that it is flushed");
+	fake.fail_doorbells = 1;
+	fake.doorbell_errno = EIO;
+	ok(fake.ops->post_recv(qp, wr, &bad) == EIO && bad == wr,
+	   "receive, device gone: EIO");
+	fake.ops->destroy_qp(qp);
+}
+
+/* The kernel empties the rings and starts them at 0 again. */
+static void test_reset(void)
+{
+	struct ibv_qp *qp = make_qp(IBV_QPT_RC, 0);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_send_wr wr[ENTRIES] = { { 0 } }, *bad;
+	struct ibv_recv_wr rwr = { .wr_id = 9 }, *rbad;
+	int i;
+
+	for (i = 0; i < ENTRIES; i++)
+		wr[i] = (struct ibv_send_wr){ .wr_id = 50 + (uint64_t)i,
+			.opcode = IBV_WR_SEND, .next = i < ENTRIES - 1 ? wr + i + 1 : NULL };
+	fake.ops->post_recv(qp, &rwr, &rbad);
+	ok(!fake.ops->post_send(qp, wr, &bad) &&
+	   !fake.ops->modify_qp(qp, &attr, IBV_QP_STATE), "a full queue, then RESET");
+	ok(!fake.ops->post_send(qp, wr, &bad) && fake.sq.hdr->prod == ENTRIES &&
+	   ((struct metaroce_sqe *)fake_slot(&fake.sq, 0))->wr_id == 50,
+	   "then room for a full queue, from index 0");
+	ok(!fake.ops->post_recv(qp, &rwr, &rbad) && fake.rq.hdr->prod == 1,
+	   "receives from 0, too");
+	fake.fail = EINVAL;
+	ok(fake.ops->modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL &&
+	   fake.ops->post_send(qp, wr, &bad) == ENOMEM, "RESET refused: nothing changes");
 	fake.ops->destroy_qp(qp);
 }
 
@@ -505,6 +541,7 @@ int main(void)
 		test_latch();
 		test_bind();
 		test_recv();
+		test_reset();
 	}
 	fake.ops->destroy_cq(cq);
 	fake.ops->dealloc_pd(pd);

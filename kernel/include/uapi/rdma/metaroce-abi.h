@@ -15,7 +15,8 @@
  * Rings: power-of-two entries behind a header of METAROCE_RING_HDR bytes.
  * Indices run freely modulo 2^32; the entry is index & (entries - 1); the ring
  * is full when prod - cons == entries.  Index stores are releases, loads of
- * the other side's index are acquires.
+ * the other side's index are acquires.  Moving a QP to RESET sets both indexes
+ * of its rings to 0; a resized CQ starts where the old one's indexes were.
  */
 #ifndef METAROCE_ABI_H
 #define METAROCE_ABI_H
@@ -36,9 +37,9 @@ struct metaroce_ring {
 	__u32 cons;		/* written by the consumer only */
 	__u32 resv1[15];
 	/* written by the kernel only: */
-	__u32 watching;		/* SQ: 1 = the kernel will read prod again by itself, no doorbell needed */
+	__u32 watching;		/* SQ, RQ: 1 = the kernel will read prod again by itself, no doorbell needed; RQ: 0 only in ERR */
 	__u32 gone;		/* 1 = the device is gone; poll returns EIO */
-	__u32 error;		/* CQ: 1 = it overflowed; QP: unused */
+	__u32 error;		/* CQ: 1 = it overflowed, poll returns EOVERFLOW; QP: unused */
 	__u32 resv2[29];
 };
 
