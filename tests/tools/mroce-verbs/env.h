@@ -101,5 +101,6 @@ void add_rnr_cases(Registry &);
 void add_flush_cases(Registry &);
 void add_life_cases(Registry &);
 void add_process_cases(Registry &);
+void add_hostile_cases(Registry &);
 
 } // namespace mv

@@ -50,6 +50,7 @@ Registry all_cases()
 	add_flush_cases(cases);
 	add_life_cases(cases);
 	add_process_cases(cases);
+	add_hostile_cases(cases);
 	return cases;
 }
 
