@@ -40,8 +40,9 @@ class Parser:
     def line(self, text: str) -> None:
         plan, point = PLAN.match(text), POINT.match(text)
         if plan:
-            self.plan = int(plan.group(1))
-            if self.plan == 0:
+            # several programs in one stream have a plan each
+            self.plan = (self.plan or 0) + int(plan.group(1))
+            if plan.group(1) == "0":
                 self.skip(plan.group(2) or "no reason given")
         elif point:
             self.point(point)
@@ -86,9 +87,10 @@ class Parser:
 
 
 def gtest(path: Path):
-    """Tally and notable lines of one XML report of GoogleTest."""
+    """Tally, seconds and notable lines of one XML report of GoogleTest."""
     tally, notable = Tally(), []
-    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+    root = xml.etree.ElementTree.parse(path).getroot()
+    for case in root.iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         failures = case.findall("failure")
         if failures:
@@ -100,4 +102,4 @@ def gtest(path: Path):
             notable.append(f"    skipped: {name}: {reason.strip()}")
         else:
             tally.passed += 1
-    return tally, notable
+    return tally, float(root.get("time", 0)), notable
