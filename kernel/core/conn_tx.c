@@ -326,13 +326,11 @@ static void spurious(struct mroce_conn_tx *tx, struct mroce_tx_path *p, u32 n, u
 }
 
 static void rtt_sample(struct mroce_conn_tx *tx, struct mroce_tx_path *p,
-		       const struct mroce_ack_path *b, u64 now)
+		       u64 rtt, u64 now)
 {
-	u32 rtt = mroce_rtt_of(now, b->ts_echo, b->ack_delay);
-
-	if (!rtt)
+	if (!rtt || rtt > MROCE_RTT_MAX_NS)
 		return;
-	mroce_rtt_sample(&p->rtt, rtt, now);
+	mroce_rtt_sample(&p->rtt, (u32)rtt, now);
 	p->srtt_ns = p->rtt.srtt_ns;
 	if (!tx->srtt_ns || p->srtt_ns < tx->srtt_ns) {
 		tx->srtt_ns = p->srtt_ns;
@@ -343,14 +341,15 @@ static void rtt_sample(struct mroce_conn_tx *tx, struct mroce_tx_path *p,
 }
 
 /* A round trip of the connection is over: its RTT and the order of the paths are found anew. */
-static void conn_round(struct mroce_conn_tx *tx)
+static void conn_round(struct mroce_conn_tx *tx, u64 now)
 {
 	u32 i, srtt = 0, lowest = 0;
 
 	for (i = 0; i < tx->n_paths; i++) {
 		const struct mroce_tx_path *p = &tx->path[i];
 
-		if (!p->srtt_ns || (!mroce_path_sendable(p) && tx->n_sendable))
+		if (!p->srtt_ns || mroce_rtt_stale(&p->rtt, now) ||
+		    (!mroce_path_sendable(p) && tx->n_sendable))
 			continue;
 		if (!srtt || p->srtt_ns < srtt)
 			srtt = p->srtt_ns;
@@ -389,7 +388,7 @@ int mroce_conn_tx_ack(struct mroce_conn_tx *tx, const struct mroce_ack_path *b, 
 		spurious(tx, p, a.n_spurious, now);
 	if (a.of_gen) {
 		if (a.newest)
-			rtt_sample(tx, p, b, now);
+			rtt_sample(tx, p, mroce_rtt_of(now, b->ts_echo, b->ack_delay), now);
 		mroce_cc_ack(tx, p, b, &a, p_before, c_before, now);
 		if (a.n_new)
 			mroce_health_progress(tx, b->path_id, now);
@@ -400,7 +399,7 @@ int mroce_conn_tx_ack(struct mroce_conn_tx *tx, const struct mroce_ack_path *b, 
 		mroce_cc_path_round_next(p, now);
 	}
 	if (mroce_cc_round(tx, now))
-		conn_round(tx);
+		conn_round(tx, now);
 	arm(tx, p);
 	return 0;
 }
@@ -420,7 +419,7 @@ int mroce_conn_tx_probe_rsp(struct mroce_conn_tx *tx, u32 path, u16 gen, u32 psn
 		return 0;	/* came twice */
 	p->rsp_next = psn + 1;
 	mroce_conn_tx_out(tx, p);
-	mroce_path_settle(p, psn);
+	rtt_sample(tx, p, mroce_path_settle(p, psn, now), now);
 	mroce_conn_tx_in(tx, p);
 	mroce_health_probe_rsp(tx, path, now);
 	arm(tx, p);

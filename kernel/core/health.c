@@ -422,8 +422,10 @@ static void round_congestion(struct mroce_conn_tx *tx, u32 i, u64 now)
 		return;
 	}
 	if (!slow && p->alpha < MROCE_ALPHA_ONE / 10) {
-		if (++p->calm_rounds >= 2)
+		if (++p->calm_rounds >= 2) {
+			p->cong_rerolls = 0;
 			set_state(tx, i, MROCE_PATH_GOOD);
+		}
 		return;
 	}
 	p->calm_rounds = 0;
@@ -432,9 +434,11 @@ static void round_congestion(struct mroce_conn_tx *tx, u32 i, u64 now)
 	for (k = 0; k < tx->n_paths; k++)
 		good += tx->path[k].state == MROCE_PATH_GOOD;
 	/* If most are congested the fault is where all meet: another port does not help. */
-	if (p->cong_rounds < 3 || good * 2u < tx->n_sendable || good < 2 ||
+	if (p->cong_rounds < 3u << p->cong_rerolls || good * 2u < tx->n_sendable || good < 2 ||
 	    !reroll_allowed(tx, now))
 		return;
+	if (p->cong_rerolls < 6)
+		p->cong_rerolls++;
 	cache_drop(cache_of(tx, i), p->sport);
 	reroll(tx, i, now);
 	start_probing(tx, i, MROCE_PATH_NEW, now);

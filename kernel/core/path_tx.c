@@ -182,19 +182,19 @@ void mroce_path_sack(struct mroce_tx_path *p, const struct mroce_ack_path *b, u6
 	mroce_path_advance(p);
 }
 
-bool mroce_path_settle(struct mroce_tx_path *p, u32 psn)
+u64 mroce_path_settle(struct mroce_tx_path *p, u32 psn, u64 now)
 {
 	u32 pos = p->base + psn;
 	struct mroce_tx_slot *s;
 
 	if (!p->ring || psn >= mroce_path_next_psn(p) || p->head - pos > MROCE_PATH_RING)
-		return false;
+		return 0;
 	s = mroce_path_slot(p, pos);
 	if (mroce_slot_state(s) != MROCE_SLOT_PROBE)
-		return false;
+		return 0;
 	slot_leave(p, s, MROCE_SLOT_FREE);
 	mroce_path_advance(p);
-	return true;
+	return max_t(u64, slot_age(s, now), 1);
 }
 
 /* Is the slot at @pos lost?  If it will be, reo_deadline says when. */

@@ -121,6 +121,7 @@ struct mroce_tx_path {
 	u8 reo_level;		/* reorder window: 0, srtt / 8, srtt / 4 */
 	u8 seen_ce;		/* alpha has had its first sample */
 	u8 cong_rounds, calm_rounds;
+	u8 cong_rerolls;	/* for congestion, in vain so far: the next one waits longer */
 	u8 reo_rounds;
 	u8 cached;		/* sport is in the entropy cache */
 };
@@ -188,8 +189,8 @@ int mroce_path_check(const struct mroce_tx_path *p, const struct mroce_ack_path 
 void mroce_path_sack(struct mroce_tx_path *p, const struct mroce_ack_path *b, u64 now,
 		     u64 keep_ns, struct mroce_pkt_ref *refs, struct mroce_path_acked *a);
 
-/* Settles the slot of one PSN of gen (the answer to a probe).  False if it is not in flight. */
-bool mroce_path_settle(struct mroce_tx_path *p, u32 psn);
+/* Settles the slot of a probe of gen that was answered: its age in ns, 0 if it is not in flight. */
+u64 mroce_path_settle(struct mroce_tx_path *p, u32 psn, u64 now);
 
 /*
  * The next lost slot at or above *@pos; start with *@pos = una.  Lost is what

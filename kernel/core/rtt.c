@@ -36,9 +36,15 @@ void mroce_rtt_sample(struct mroce_rtt *r, u32 rtt_ns, u64 now)
 		r->min_ns = rtt_ns;
 		r->min_next_ns = rtt_ns;
 		r->min_since = now;
+		r->last = now;
 		return;
 	}
 	rtt_min(r, rtt_ns, now);
+	if (mroce_rtt_stale(r, now)) {
+		r->srtt_ns = rtt_ns;
+		r->rttvar_ns = max_t(u32, r->rttvar_ns, rtt_ns / 4);
+	}
+	r->last = now;
 	diff = rtt_ns > r->srtt_ns ? rtt_ns - r->srtt_ns : r->srtt_ns - rtt_ns;
 	r->rttvar_ns = (u32)(((u64)r->rttvar_ns * 3 + diff) / 4);
 	r->srtt_ns = (u32)(((u64)r->srtt_ns * 7 + rtt_ns) / 8);

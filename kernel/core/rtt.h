@@ -15,11 +15,18 @@
 
 struct mroce_rtt {
 	u64 min_since;		/* when min_next_ns began */
+	u64 last;		/* time of the last sample */
 	u32 srtt_ns;		/* 0: no sample yet */
 	u32 rttvar_ns;
 	u32 min_ns;
 	u32 min_next_ns;
 };
+
+/* Nothing was measured for 16 round trips (and 1 ms): the average says little. */
+static inline bool mroce_rtt_stale(const struct mroce_rtt *r, u64 now)
+{
+	return now - r->last > 16ull * r->srtt_ns + 1000000;
+}
 
 /* The clock of tx_ts and ts_echo: 64 ns units, wraps every 275 s. */
 static inline u32 mroce_ts(u64 now)
@@ -34,7 +41,7 @@ static inline u32 mroce_ts(u64 now)
  */
 u32 mroce_rtt_of(u64 now, u32 ts_echo, u16 ack_delay);
 
-/* One sample (not 0). */
+/* One sample (not 0).  After a long pause it replaces the average. */
 void mroce_rtt_sample(struct mroce_rtt *r, u32 rtt_ns, u64 now);
 
 /*

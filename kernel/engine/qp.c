@@ -179,7 +179,7 @@ int mroce_engine_qp_to_rtr(struct mroce_qp *qp)
 		return PTR_ERR(conn);
 
 	mroce_lock_both(qp);
-	mroce_stream_rx_init(&qp->rq.req, qp->attr.rq_psn, 0, qp->rq.recs, MROCE_MSN_WINDOW);
+	mroce_stream_rx_init(&qp->rq.req, qp->attr.rq_psn, MROCE_MIN_PAYLOAD, qp->rq.recs, MROCE_MSN_WINDOW);
 	mroce_stream_tx_init(&qp->sq.rsp, qp->attr.rq_psn);
 	qp->sq.rreq_spsn = qp->attr.rq_psn;
 	qp->sq.rsp_rtx_cur = qp->attr.rq_psn;
@@ -197,7 +197,7 @@ void mroce_engine_qp_to_rts(struct mroce_qp *qp)
 
 	mroce_lock_both(qp);
 	mroce_stream_tx_init(&sq->req, qp->attr.sq_psn);
-	mroce_stream_rx_init(&qp->rq.rsp, qp->attr.sq_psn, 0, NULL, 0);
+	mroce_stream_rx_init(&qp->rq.rsp, qp->attr.sq_psn, MROCE_MIN_PAYLOAD, NULL, 0);
 	sq->spsn = qp->attr.sq_psn;
 	sq->rsp_spsn = qp->attr.sq_psn;
 	sq->rtx_cur = qp->attr.sq_psn;

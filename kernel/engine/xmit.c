@@ -363,16 +363,11 @@ void mroce_conn_kick(struct mroce_conn *conn)
 
 int mroce_engine_init(void)
 {
-	int cpu, err;
+	int cpu;
 
 	mroce_deferred = alloc_percpu(struct mroce_deferred);
 	if (!mroce_deferred)
 		return -ENOMEM;
-	err = mroce_sock_init();
-	if (err) {
-		free_percpu(mroce_deferred);
-		return err;
-	}
 	init_dummy_netdev(&mroce_napi_dev);
 	for_each_possible_cpu(cpu) {
 		struct mroce_deferred *d = per_cpu_ptr(mroce_deferred, cpu);
@@ -398,7 +393,5 @@ void mroce_engine_exit(void)
 		WARN_ON(!list_empty(&d->conns) || !list_empty(&d->qps));
 	}
 	synchronize_net();
-	mroce_sock_exit();
-	rcu_barrier();
 	free_percpu(mroce_deferred);
 }

@@ -187,6 +187,14 @@ Pair::Pair(Env &env, const PairSpec &wanted)
 
 void Pair::reconnect()
 {
+	// Far from the old ones, so that a late packet cannot be taken for a new one.
+	spec.rc.psn_ab = (spec.rc.psn_ab + 0x313131) & 0xffffff;
+	spec.rc.psn_ba = (spec.rc.psn_ba + 0x535353) & 0xffffff;
+	reconnect_same_psn();
+}
+
+void Pair::reconnect_same_psn()
+{
 	must(modify_state(a.qp.get(), IBV_QPS_RESET), "QP A to RESET");
 	must(modify_state(b.qp.get(), IBV_QPS_RESET), "QP B to RESET");
 	for (ibv_cq *cq : {a.scq.get(), a.rcq.get(), b.scq.get(), b.rcq.get()})

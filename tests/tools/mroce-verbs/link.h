@@ -73,8 +73,9 @@ class Pair {
 public:
 	explicit Pair(Env &env, const PairSpec &spec = {});
 
-	// Both ends through RESET to RTS again, completions thrown away.
+	// Both ends through RESET to RTS again, completions thrown away, new PSNs.
 	void reconnect();
+	void reconnect_same_psn();
 
 	PairSpec spec;
 	End a, b;
