@@ -16,7 +16,7 @@
 
 struct mroce_detail {
 	const char *name;
-	u64 value;
+	u32 value;	/* not u64: its padding on some machines ends the table for iproute2 */
 	bool hex;
 };
 
@@ -32,10 +32,10 @@ static int mroce_put_details(struct sk_buff *msg, const struct mroce_detail *d,
 		return -EMSGSIZE;
 	for (i = 0; i < n; i++) {
 		if (d[i].hex)
-			err = rdma_nl_put_driver_u64_hex(msg, d[i].name,
+			err = rdma_nl_put_driver_u32_hex(msg, d[i].name,
 							 d[i].value);
 		else
-			err = rdma_nl_put_driver_u64(msg, d[i].name,
+			err = rdma_nl_put_driver_u32(msg, d[i].name,
 						     d[i].value);
 		if (err) {
 			nla_nest_cancel(msg, table);
