@@ -82,8 +82,6 @@ static bool locate(const struct mroce_stream_rx *s, const struct mroce_pkt *p, s
 		return false;
 	if (l->last ? p->payload_len > s->payload : p->payload_len != s->payload)
 		return false;
-	if (l->idx && !p->payload_len)
-		return false;
 	l->first = p->spsn - l->idx;
 	if (p->opcode == MROCE_OP_WRITE) {
 		l->npkts = mroce_npkts(p->length, s->payload);

@@ -490,6 +490,20 @@ TEST(Ack33, DelayedAcknowledgement)
 	}
 }
 
+TEST(Ack33, DeadlineOfAPathLeftOut)
+{
+	Rx rx;
+	rx.settle(0);
+	rx.settle(1);
+	rx.put(0, 1, 1);
+	u64 first = rx.deadline;
+	rx.now += 3 * kUs;
+	rx.put(0, 1, 2);
+	rx.put(Rx::pkt(1, 1, 1, MROCE_F_AR));
+	ASSERT_EQ(rx.blocks(1).at(0).path_id, 1);
+	EXPECT_EQ(rx.deadline, first);
+}
+
 TEST(Ack33, DueBlocksFirstThenTheRest)
 {
 	Rx rx(8);

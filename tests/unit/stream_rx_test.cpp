@@ -402,6 +402,23 @@ TEST_P(StreamRx14, LongestMessage)
 	EXPECT_EQ(put(m, m.npkts() - 1), MROCE_RX_WINDOW);
 }
 
+/* Messages that are received but not executed cannot pile up until numbers become ambiguous. */
+TEST_P(StreamRx14, UnexecutedPacketsAreLimited)
+{
+	mroce_msg_rec rec[16] = {};
+	mroce_stream_rx rx;
+	Script t(GetParam());
+	mroce_pkt p = packet(t.add(MROCE_OP_SEND, P), 0);
+
+	mroce_stream_rx_init(&rx, GetParam(), P, rec, 16);
+	p.msn = 8;
+	for (u32 back : {0x100u, 1u << 30, (1u << 30) + 1, 0xfffffff0u}) {
+		rx.exec_spsn = rx.base - back;
+		EXPECT_EQ(mroce_stream_rx_check(&rx, &p, false),
+			  back <= 1u << 30 ? MROCE_RX_OK : MROCE_RX_WINDOW);
+	}
+}
+
 TEST_P(StreamRx63, WindowOfMessages)
 {
 	for (int i = 0; i < 18; i++)
