@@ -631,6 +631,7 @@ TEST(Codec15, HintRoundsDownAndSaturates)
 	EXPECT_EQ(mroce_hint_decode(mroce_hint_encode(128000000)), 128000000u);
 	u16 top = mroce_hint_encode(~0ull);
 	EXPECT_NE(top, MROCE_HINT_UNLIMITED);
+	EXPECT_EQ(mroce_hint_encode((2047ull << 31) * 64000), top) << "the number that all ones would be";
 	for (unsigned h = 0; h < 0xffff; h++) {
 		u64 v = mroce_hint_decode(u16(h));
 		EXPECT_LE(v, mroce_hint_decode(top));
