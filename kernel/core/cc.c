@@ -259,6 +259,7 @@ static void cc_hint_window(struct mroce_conn_tx *tx, u64 now)
 	struct mroce_cc *cc = &tx->cc;
 	u64 old = cc->w_hint, sum = 0, age = 8ull * mroce_conn_tx_srtt(tx, NULL);
 	u32 rtt[MROCE_MAX_PLANES] = { 0 };
+	bool seen = false;
 	u32 i, r;
 
 	for (i = 0; i < tx->n_paths; i++) {
@@ -277,9 +278,10 @@ static void cc_hint_window(struct mroce_conn_tx *tx, u64 now)
 		if (cc->hint[i] == MROCE_HINT_NONE || cc->hint[i] == MROCE_HINT_UNLIMITED ||
 		    now - cc->hint_time[i] > age)
 			return;
+		seen = true;
 		sum += mul_u64_u64_div_u64(mroce_hint_decode(cc->hint[i]), rtt[i], 8000000000ull);
 	}
-	if (!sum)
+	if (!seen)
 		return;
 	cc->w_hint = sum + mul_u64_u64_div_u64(sum, 3, 20);
 	/* A rising hint is followed in one step, on the paths too. */

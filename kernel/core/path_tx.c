@@ -212,8 +212,9 @@ static bool path_is_lost(struct mroce_tx_path *p, u32 pos, u64 now, u64 srtt_ns,
 	limit = srtt_ns + reo_ns;
 	if (age >= limit)
 		return true;
-	if (!p->reo_deadline || now + limit - age < p->reo_deadline)
-		p->reo_deadline = now + limit - age;
+	limit += now - age + ((MROCE_SLOT_MASK + 1) << 6);	/* ages are rounded down */
+	if (!p->reo_deadline || limit < p->reo_deadline)
+		p->reo_deadline = limit;
 	return false;
 }
 
