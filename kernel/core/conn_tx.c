@@ -232,14 +232,17 @@ void mroce_conn_tx_requeue(struct mroce_conn_tx *tx, u32 path, const struct mroc
 
 int mroce_conn_tx_resend(struct mroce_conn_tx *tx, const struct mroce_pkt_ref *ref)
 {
+	struct mroce_pkt_ref again = *ref;
 	int best;
 
 	if (!tx->attached || !pool_has_room(tx))
 		return -ENOBUFS;
+	if (!again.tries)
+		again.tries = 1;
 	best = mroce_sched_best(tx, tx->n_paths, true);
 	if (best < 0)
 		best = mroce_sched_best(tx, tx->n_paths, false);
-	mroce_conn_tx_queue(tx, best < 0 ? 0 : (u32)best, ref, false);
+	mroce_conn_tx_queue(tx, best < 0 ? 0 : (u32)best, &again, false);
 	return 0;
 }
 
