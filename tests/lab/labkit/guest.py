@@ -94,7 +94,7 @@ def argv(prepared: Prepared, job: Path, options: Options) -> list:
         return [str(prepared.image), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
                 f"init={LAB}/init/uml", "con=null", "ssl=null", "con0=fd:0,fd:1", f"uml_dir={uml_dir}/", f"umid={job.name}", *ours]
     return ["qemu-system-x86_64", *accelerator(prepared), "-m", memory, "-smp", str(options.cpus or kernel.cpus),
-            "-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot", "-serial", f"file:{job}/console",
+            "-machine", "q35", "-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot", "-serial", f"file:{job}/console",
             "-kernel", str(prepared.image), "-initrd", str(kernels.initrd(prepared)),
             "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
             "-virtfs", f"local,path={job},mount_tag=job,security_model=none,multidevs=remap",
@@ -116,7 +116,7 @@ def accelerator(prepared: Prepared) -> list:
 
 def probe(prepared: Prepared) -> bool:
     try:
-        done = subprocess.run(["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "512M", "-display", "none",
+        done = subprocess.run(["qemu-system-x86_64", "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512M", "-display", "none",
                                "-monitor", "none", "-nic", "none", "-no-reboot", "-serial", "stdio",
                                "-kernel", str(prepared.image), "-initrd", str(kernels.initrd(prepared)),
                                "-append", "console=ttyS0 panic=-1 lab.probe"],
