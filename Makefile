@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # MetaRoCE for Linux. `make help` lists the targets.
 
-KERNEL ?= 6.12
+KERNEL ?= 6.1
 LAB := tests/lab
 BUILD := build
+KVER ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KVER)/build
 DESTDIR ?=
 PREFIX ?= /usr/local
 
@@ -15,7 +17,7 @@ help:
 	@echo 'make demo            boot a stock kernel, run perftest over MetaRoCE on a clean and on a lossy wire'
 	@echo 'make check           every test; parts: check-unit check-uml check-uml-debug check-vm KERNEL=6.1|6.12|smp-debug'
 	@echo 'make bench           measurements beside rdma_rxe, siw and TCP'
-	@echo 'make install         module, provider and tools onto this machine, for the running kernel'
+	@echo 'make install         module, provider and tools onto this machine, for the running kernel or KVER'
 	@echo 'make deps            install the Debian packages that all this needs'
 	@echo 'make clean           remove build/; the kernels of the lab stay in their cache'
 
@@ -53,15 +55,25 @@ check-vm:
 	@$(LAB)/deps build && $(LAB)/check $(KERNEL)
 
 demo:
-	@$(LAB)/deps build && $(LAB)/demo
+	@$(LAB)/deps build && $(LAB)/demo $(KERNEL)
 
 bench:
 	@$(LAB)/deps build && tests/bench/bench
 
-install: all
-	@$(LAB)/install "$(DESTDIR)" "$(PREFIX)"
+# For the running kernel, or another through KVER; its headers must be there.
+host-module:
+	@[ -d $(KDIR) ] || { echo "no $(KDIR): please install linux-headers-$(KVER)" >&2; exit 1; }
+	mkdir -p $(BUILD)/host/module
+	rsync -rlp --checksum --delete --filter='merge $(LAB)/module-files' kernel/ $(BUILD)/host/module/
+	+$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/host/module) modules
+
+install: all host-module
+	install -D -m 644 $(BUILD)/host/module/metaroce.ko $(DESTDIR)/lib/modules/$(KVER)/updates/metaroce.ko
+	$(if $(DESTDIR),,depmod $(KVER))
+	$(call sub,providers/metaroce,install DESTDIR=$(DESTDIR))
+	$(call sub,userspace,install DESTDIR=$(DESTDIR) PREFIX=$(PREFIX))
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all help deps build-deps provider tools userspace module check check-unit check-uml check-uml-debug check-vm demo bench install clean
+.PHONY: all help deps build-deps provider tools userspace module check check-unit check-uml check-uml-debug check-vm demo bench host-module install clean

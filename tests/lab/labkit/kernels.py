@@ -96,8 +96,8 @@ def load(kernel: Kernel, folder: Path):
 
 def current(kernel: Kernel) -> Prepared:
     """The kernel as it stands in the cache; prepared now if it is not there or made from something else."""
-    link = cache() / kernel.name
-    found = load(kernel, link)
+    debian.install("lab")
+    found = load(kernel, cache() / kernel.name)
     if found and found.folder.name.endswith(f"-{kernel.key()}"):
         return found
     return prepare(kernel)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from .kernels import Prepared
-from .paths import BUILD, TOP
+from .paths import BUILD, LAB, TOP
 from .shell import LabError, locked
 
 SOURCE = TOP / "kernel"
@@ -22,9 +22,8 @@ def build(prepared: Prepared) -> Path:
     copy.mkdir(parents=True, exist_ok=True)
     with locked(copy.parent / ".lock"):
         # Every kernel has a copy of its own. By checksum and without times: a file that changed is new, all others stay old.
-        subprocess.run(["rsync", "-rlp", "--checksum", "--delete", "--include=*/", "--include=*.c", "--include=*.h",
-                        "--include=*.S", "--include=Kbuild", "--include=Kconfig", "--include=Makefile",
-                        "--exclude=*", f"{SOURCE}/", f"{copy}/"], check=True)
+        subprocess.run(["rsync", "-rlp", "--checksum", "--delete", f"--filter=merge {LAB}/module-files",
+                        f"{SOURCE}/", f"{copy}/"], check=True)
         argv = ["nice", "-n", "5", "make", "-s", f"-j{os.cpu_count()}", "-C", str(prepared.kbuild), f"M={copy}",
                 "KCFLAGS=-Werror", "W=1", "modules"]
         if kernel.uml:
