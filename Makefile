@@ -43,7 +43,7 @@ module: build-deps
 	@$(LAB)/lab module $(KERNEL)
 
 check:
-	@$(LAB)/deps build && $(LAB)/check
+	@$(LAB)/deps build && $(LAB)/check $(CHECK_FLAGS)
 
 check-unit:
 	@$(LAB)/deps build && $(LAB)/check unit
@@ -52,7 +52,7 @@ check-uml check-uml-debug:
 	@$(LAB)/deps build && $(LAB)/check $(@:check-%=%)
 
 check-vm:
-	@$(LAB)/deps build && $(LAB)/check $(KERNEL)
+	@$(LAB)/deps build && $(LAB)/check $(CHECK_FLAGS) $(KERNEL)
 
 demo:
 	@$(LAB)/deps build && $(LAB)/demo $(KERNEL)

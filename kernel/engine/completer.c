@@ -86,9 +86,16 @@ static u8 mroce_nak_to_status(u8 code)
 	}
 }
 
-/* Everything that has not arrived for sure goes again, from the ready list. */
-static void mroce_resend_all(struct mroce_sq *sq)
+/*
+ * Everything that has not arrived for sure goes again, from the ready list.
+ * What a path acknowledged may have been dropped behind it: for want of a
+ * receive or of a QP.
+ */
+void mroce_resend_all(struct mroce_qp *qp)
 {
+	struct mroce_sq *sq = &qp->sq;
+
+	lockdep_assert_held(&qp->sq_lock);
 	mroce_stream_tx_unmark(&sq->req, sq->req.base, sq->req.next - sq->req.base);
 	sq->rtx_cur = sq->req.base;
 	sq->rtx_end = sq->req.next;
@@ -98,7 +105,6 @@ static void mroce_rnr_rx(struct mroce_qp *qp, const struct mroce_ack_stream *b)
 {
 	struct mroce_sq *sq = &qp->sq;
 	struct mroce_sreq *sr = mroce_sreq_by_msn(sq, b->word);
-	u64 resend;
 
 	mroce_count(qp->dev, rnr_rx);
 	if (!sr || sq->rnr_wait)
@@ -114,8 +120,6 @@ static void mroce_rnr_rx(struct mroce_qp *qp, const struct mroce_ack_stream *b)
 		mroce_sreq_fail(qp, sr, IB_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
-	mroce_resend_all(sq);
-	mroce_stream_tx_block(&sq->req, b, &resend);
 	mroce_rnr_wait(qp, b->value);
 }
 
@@ -149,6 +153,35 @@ static void mroce_resend_bits(u32 base, u64 bits, u32 *cur, u32 *end)
 		*end = last;
 }
 
+/* Does any path still have a packet of ours to deliver? */
+static bool mroce_all_arrived(const struct mroce_stream_tx *s)
+{
+	u32 spsn;
+
+	for (spsn = s->base; spsn != s->next; spsn++) {
+		if (mroce_stream_tx_wanted(s, spsn))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The peer was asked, because nothing had moved for long, and says that it
+ * misses what every path says it has: it was dropped behind the path, and the
+ * block that said so was lost.
+ */
+static void mroce_answer_solicited(struct mroce_qp *qp, const struct mroce_ack_stream *b)
+{
+	struct mroce_sq *sq = &qp->sq;
+	u64 resend;
+
+	sq->asked = false;
+	if (mroce_stream_tx_idle(&sq->req) || !mroce_all_arrived(&sq->req))
+		return;
+	mroce_resend_all(qp);
+	mroce_stream_tx_block(&sq->req, b, &resend);
+}
+
 static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *b, u64 now)
 {
 	struct mroce_sq *sq = &qp->sq;
@@ -159,7 +192,7 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 		/* the QP's own timer bounds this */
 		if (sq->head != sq->send || sq->req.base != sq->req.next) {
 			if (!sq->rnr_wait) {
-				mroce_resend_all(sq);
+				sq->not_ready = true;
 				mroce_rnr_wait(qp, b->value);
 			}
 		}
@@ -178,6 +211,7 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 		sq->msn_done = b->msn_done;
 		news = 1;
 	}
+	sq->not_ready = false;
 	if (news)
 		mroce_progress(qp, now);
 	mroce_complete(qp);
@@ -187,6 +221,8 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 		mroce_nak_rx(qp, b);
 	else if (!sq->rnr_wait)
 		mroce_resend_bits(b->base_spsn, resend, &sq->rtx_cur, &sq->rtx_end);
+	if (b->kind == MROCE_SB_PROGRESS && !news && sq->asked && !sq->rnr_wait)
+		mroce_answer_solicited(qp, b);
 }
 
 static void mroce_rsp_block(struct mroce_qp *qp, const struct mroce_ack_stream *b)

@@ -11,6 +11,9 @@ struct mroce_conn;
 /* Completes from the oldest on what is done; a failed request at the head sends the QP to ERR.  sq_lock held. */
 void mroce_complete(struct mroce_qp *qp);
 
+/* All that the peer has not confirmed goes again.  sq_lock held. */
+void mroce_resend_all(struct mroce_qp *qp);
+
 /* A stream block for @qp came.  conn->tx_lock held; takes sq_lock. */
 void mroce_stream_block_rx(struct mroce_conn *conn, struct mroce_qp *qp,
 			   const struct mroce_ack_stream *b, u64 now);

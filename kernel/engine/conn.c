@@ -208,7 +208,7 @@ int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
 	conn->peer_nonce = h->nonce;
 	mroce_conn_rx_init(&conn->rx, conn->rx_paths, n_rx);
 	mroce_conn_tx_init(&conn->tx, conn->tx_paths, conn->tx_mem, n,
-			   MROCE_MAX_DATA_HDR + payload, get_random_u64() | 1, true, mroce_now());
+			   MROCE_MAX_PAYLOAD_HDR + payload, get_random_u64() | 1, true, mroce_now());
 	for (i = 0; i < n; i++)
 		mroce_route_set(&conn->routes[i], conn, conn->tx_paths[i].sport);
 	return 0;
@@ -494,18 +494,17 @@ void mroce_engine_dev_stop(struct mroce_dev *dev)
 	}
 	mutex_unlock(&dev->conn_mutex);
 
-	for (i = 0; ; i++) {
-		rcu_read_lock();
-		qp = xa_find(&dev->qps, &i, ULONG_MAX, XA_PRESENT);
-		if (qp && !refcount_inc_not_zero(&qp->refs))
-			qp = NULL;
+	rcu_read_lock();
+	xa_for_each(&dev->qps, i, qp) {
+		if (!refcount_inc_not_zero(&qp->refs))
+			continue;	/* being destroyed */
 		rcu_read_unlock();
-		if (!qp)
-			break;
 		mroce_engine_qp_to_error(qp);
 		mroce_qp_put(qp);
 		cond_resched();
+		rcu_read_lock();
 	}
+	rcu_read_unlock();
 	flush_workqueue(dev->wq);
 }
 

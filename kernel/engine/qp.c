@@ -94,6 +94,48 @@ void mroce_engine_qp_init(struct mroce_qp *qp)
 	qp->rq.rnr_code = 0xff;
 }
 
+/* Streams and queues as after creation. */
+static void mroce_clear(struct mroce_qp *qp)
+{
+	struct mroce_sq *sq = &qp->sq;
+	struct mroce_rq *rq = &qp->rq;
+
+	mroce_drop_held(qp);
+	sq->watching = false;
+	sq->post_prod = 0;
+	sq->head = 0;
+	sq->send = 0;
+	sq->tail = 0;
+	sq->msn = 0;
+	sq->rsn = 0;
+	sq->msn_done = 0;
+	sq->rd_out = 0;
+	sq->rnr_tries = 0;
+	sq->rnr_msn = ~0u;
+	sq->rnr_wait = false;
+	sq->not_ready = false;
+	sq->asked = false;
+	sq->stopped = false;
+	sq->sqd_event = false;
+	sq->rreq_head = 0;
+	sq->rreq_send = 0;
+	sq->rreq_tail = 0;
+	sq->rsp_failed = false;
+	rq->post_prod = 0;
+	rq->completed = 0;
+	rq->nak_pending = false;
+	rq->nak_sent = false;
+	rq->nak_status = 0;
+	rq->block_due = 0;
+	rq->rnr_code = 0xff;
+	rq->rsn_seen = 0;
+	qp->comm_est = false;
+	if (sq->ring.hdr)
+		WRITE_ONCE(sq->ring.hdr->watching, 0);
+	if (rq->ring.hdr)
+		WRITE_ONCE(rq->ring.hdr->watching, 1);	/* posting a receive needs no bell */
+}
+
 int mroce_engine_qp_alloc(struct mroce_qp *qp)
 {
 	struct mroce_sq *sq = &qp->sq;
@@ -110,8 +152,10 @@ int mroce_engine_qp_alloc(struct mroce_qp *qp)
 	rq->recv_stride = ALIGN(sizeof(struct mroce_recv) +
 				rq->max_sge * sizeof(struct metaroce_sge), 16);
 	rq->recvs = kvcalloc(MROCE_MSN_WINDOW, rq->recv_stride, GFP_KERNEL);
-	if (sq->sreqs && sq->rreqs && rq->recs && rq->held && rq->recvs)
+	if (sq->sreqs && sq->rreqs && rq->recs && rq->held && rq->recvs) {
+		mroce_clear(qp);
 		return 0;
+	}
 	mroce_engine_qp_free(qp);
 	return -ENOMEM;
 }
@@ -179,6 +223,7 @@ int mroce_engine_qp_to_rtr(struct mroce_qp *qp)
 		return PTR_ERR(conn);
 
 	mroce_lock_both(qp);
+	memset(qp->rq.recs, 0, MROCE_MSN_WINDOW * sizeof(*qp->rq.recs));
 	mroce_stream_rx_init(&qp->rq.req, qp->attr.rq_psn, MROCE_MIN_PAYLOAD, qp->rq.recs, MROCE_MSN_WINDOW);
 	mroce_stream_tx_init(&qp->sq.rsp, qp->attr.rq_psn);
 	qp->sq.rreq_spsn = qp->attr.rq_psn;
@@ -227,46 +272,6 @@ void mroce_qp_conn_lost(struct mroce_qp *qp)
 	mroce_enter_error(qp);
 	mroce_qp_event(qp, IB_EVENT_QP_FATAL);
 	mroce_unlock_both(qp);
-}
-
-/* Streams and queues as after creation. */
-static void mroce_clear(struct mroce_qp *qp)
-{
-	struct mroce_sq *sq = &qp->sq;
-	struct mroce_rq *rq = &qp->rq;
-
-	mroce_drop_held(qp);
-	sq->watching = false;
-	sq->post_prod = 0;
-	sq->head = 0;
-	sq->send = 0;
-	sq->tail = 0;
-	sq->msn = 0;
-	sq->rsn = 0;
-	sq->msn_done = 0;
-	sq->rd_out = 0;
-	sq->rnr_tries = 0;
-	sq->rnr_msn = ~0u;
-	sq->rnr_wait = false;
-	sq->stopped = false;
-	sq->sqd_event = false;
-	sq->rreq_head = 0;
-	sq->rreq_send = 0;
-	sq->rreq_tail = 0;
-	sq->rsp_failed = false;
-	rq->post_prod = 0;
-	rq->completed = 0;
-	rq->nak_pending = false;
-	rq->nak_sent = false;
-	rq->nak_status = 0;
-	rq->block_due = 0;
-	rq->rnr_code = 0xff;
-	rq->rsn_seen = 0;
-	qp->comm_est = false;
-	if (sq->ring.hdr)
-		WRITE_ONCE(sq->ring.hdr->watching, 0);
-	if (rq->ring.hdr)
-		WRITE_ONCE(rq->ring.hdr->watching, 1);	/* posting a receive needs no bell */
 }
 
 void mroce_engine_qp_to_reset(struct mroce_qp *qp)

@@ -378,6 +378,8 @@ static void mroce_advance(struct mroce_conn *conn, struct mroce_qp *qp)
 			qp->rq.rnr_code = 0xff;
 		mroce_stream_rx_executed(rx);
 	}
+	if (mroce_stream_rx_broken(rx))
+		mroce_nak_later(conn, qp, rx->exec_msn, MROCE_NAK_INV_REQ);
 	mroce_nak_fire(conn, qp);
 }
 

@@ -43,6 +43,7 @@ void mroce_progress(struct mroce_qp *qp, u64 now)
 {
 	lockdep_assert_held(&qp->sq_lock);
 	qp->sq.last_progress = now;
+	qp->sq.asked = false;
 }
 
 void mroce_retry_timer_start(struct mroce_qp *qp)
@@ -90,6 +91,7 @@ static enum hrtimer_restart mroce_rnr_timer(struct hrtimer *timer)
 
 	spin_lock(&qp->sq_lock);
 	qp->sq.rnr_wait = false;
+	mroce_resend_all(qp);
 	spin_unlock(&qp->sq_lock);
 	mroce_qp_run(qp);
 	return HRTIMER_NORESTART;
@@ -120,7 +122,7 @@ static void mroce_retry_timer(struct timer_list *t)
 	spin_lock(&qp->sq_lock);
 	if (!sq->live || sq->stopped || !mroce_outstanding(sq))
 		goto out;
-	if (sq->rnr_wait)
+	if (sq->rnr_wait && !sq->not_ready)
 		sq->last_progress = now;	/* waiting by agreement is not silence */
 	if (limit && now - sq->last_progress > limit) {
 		mroce_count(qp->dev, retry_exceeded);
@@ -129,6 +131,7 @@ static void mroce_retry_timer(struct timer_list *t)
 	}
 	/* all was delivered for all we know, and yet it is not done: ask */
 	solicit = !sq->rnr_wait && now - sq->last_progress > 2 * NSEC_PER_MSEC;
+	sq->asked = sq->asked || solicit;
 	mod_timer(&sq->retry_timer, jiffies + mroce_retry_period(qp));
 out:
 	spin_unlock(&qp->sq_lock);

@@ -203,7 +203,7 @@ static void mroce_send_probe(struct mroce_conn *conn, u32 path, u64 now)
 	/* An unproven path carries a full packet, so that an MTU black hole shows before data. */
 	bool pad = conn->tx_paths[path].state == MROCE_PATH_NEW;
 	u32 len = sizeof(struct mroce_base_hdr) + sizeof(struct mroce_probe);
-	u32 full = pad ? MROCE_MAX_DATA_HDR + conn->payload : len;
+	u32 full = pad ? MROCE_MAX_PAYLOAD_HDR + conn->payload : len;
 	struct mroce_pkt pkt = { .type = MROCE_T_PROBE };
 	struct mroce_probe *body;
 	struct sk_buff *skb;
@@ -267,7 +267,7 @@ static bool mroce_send_rtx(struct mroce_conn *conn, u32 path,
 /* New packets of the ready QPs, and what stream blocks asked for again. */
 static bool mroce_send_new(struct mroce_conn *conn, u64 now)
 {
-	u32 mss = MROCE_MAX_DATA_HDR + conn->payload;
+	u32 mss = MROCE_MAX_PAYLOAD_HDR + conn->payload;
 	struct mroce_tx_unit u;
 	struct mroce_qp *qp;
 	int path;

@@ -20,7 +20,7 @@
  *  cq->lock                     CQ ring and arming.  Any context (irqsave).
  *
  * Order, outer first:
- *  conn_mutex > qp->mutex > qp->rx_lock > conn->rx_lock > conn->tx_lock > qp->sq_lock > cq->lock
+ *  qp->mutex > conn_mutex > qp->rx_lock > conn->rx_lock > conn->tx_lock > qp->sq_lock > cq->lock
  *  post locks are never held while another lock of this list is taken.
  * conn->rx_lock is never held while qp->rx_lock is taken.
  *

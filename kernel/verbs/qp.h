@@ -97,7 +97,9 @@ struct mroce_sq {
 	u64 last_progress;	/* ns */
 	u32 rnr_tries;
 	u32 rnr_msn;
-	bool rnr_wait;
+	bool rnr_wait;		/* nothing is sent until rnr_timer fires */
+	bool not_ready;		/* because the peer's QP is not there, which is no progress */
+	bool asked;		/* solicited, and no progress since */
 	bool stopped;		/* a request failed: nothing new is sent */
 	bool live;		/* RTR or later: timers may be armed */
 	bool sqd_event;		/* SQ_DRAINED is owed */

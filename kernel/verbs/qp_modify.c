@@ -123,7 +123,6 @@ static void mroce_set_attr(struct mroce_qp *qp, const struct ib_qp_attr *from,
 static void mroce_ring_reset(struct mroce_ring *ring)
 {
 	WRITE_ONCE(ring->hdr->cons, 0);
-	WRITE_ONCE(ring->hdr->watching, 0);
 	smp_store_release(&ring->hdr->prod, 0);
 }
 
