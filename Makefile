@@ -2,6 +2,7 @@
 # MetaRoCE for Linux. `make help` lists the targets.
 
 KERNEL ?= 6.1
+CHECK_FLAGS ?=
 LAB := tests/lab
 BUILD := build
 KVER ?= $(shell uname -r)
@@ -46,10 +47,10 @@ check:
 	@$(LAB)/deps build && $(LAB)/check $(CHECK_FLAGS)
 
 check-unit:
-	@$(LAB)/deps build && $(LAB)/check unit
+	@$(LAB)/deps build && $(LAB)/check $(CHECK_FLAGS) unit
 
 check-uml check-uml-debug:
-	@$(LAB)/deps build && $(LAB)/check $(@:check-%=%)
+	@$(LAB)/deps build && $(LAB)/check $(CHECK_FLAGS) $(@:check-%=%)
 
 check-vm:
 	@$(LAB)/deps build && $(LAB)/check $(CHECK_FLAGS) $(KERNEL)
