@@ -3,6 +3,7 @@
 
 KERNEL ?= 6.1
 CHECK_FLAGS ?=
+BENCH_FLAGS ?=
 LAB := tests/lab
 BUILD := build
 KVER ?= $(shell uname -r)
@@ -59,7 +60,7 @@ demo:
 	@$(LAB)/deps build && $(LAB)/demo $(KERNEL)
 
 bench:
-	@$(LAB)/deps build && tests/bench/bench
+	@$(LAB)/deps build && tests/bench/bench $(BENCH_FLAGS)
 
 # For the running kernel, or another through KVER; its headers must be there.
 host-module:

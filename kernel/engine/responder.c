@@ -401,6 +401,22 @@ static bool mroce_relaxed(struct mroce_qp *qp, const struct mroce_pkt *p)
 	return relaxed;
 }
 
+/* Remote rights of the QP itself; those of the key come on top. */
+static bool mroce_qp_allows(const struct mroce_qp *qp, u8 opcode)
+{
+	switch (opcode) {
+	case MROCE_OP_WRITE:
+		return qp->attr.qp_access_flags & IB_ACCESS_REMOTE_WRITE;
+	case MROCE_OP_READ_REQ:
+		return qp->attr.qp_access_flags & IB_ACCESS_REMOTE_READ;
+	case MROCE_OP_CMP_SWP:
+	case MROCE_OP_FETCH_ADD:
+		return qp->attr.qp_access_flags & IB_ACCESS_REMOTE_ATOMIC;
+	default:
+		return true;
+	}
+}
+
 static enum mroce_rx_fate mroce_request_rx(struct mroce_conn *conn, struct mroce_qp *qp,
 					   const struct mroce_pkt *p, struct sk_buff *skb, u32 off)
 {
@@ -425,6 +441,12 @@ static enum mroce_rx_fate mroce_request_rx(struct mroce_conn *conn, struct mroce
 			mroce_nak_later(conn, qp, p->msn, MROCE_NAK_INV_REQ);
 			mroce_nak_fire(conn, qp);
 		}
+		return MROCE_FATE_ACK;
+	}
+	if (!mroce_qp_allows(qp, p->opcode)) {
+		mroce_nak_later(conn, qp, p->msn, MROCE_NAK_INV_REQ);
+		mroce_nak_fire(conn, qp);
+		mroce_block_due(conn, qp, MROCE_CLASS_REQ);
 		return MROCE_FATE_ACK;
 	}
 	if (((info->flags & MROCE_OPF_RECV) ||
