@@ -88,7 +88,7 @@ def write_job(prepared: Prepared, job: Path, modules: Path, command: list, optio
 def argv(prepared: Prepared, job: Path, options: Options) -> list:
     kernel = prepared.kernel
     memory = options.memory or kernel.memory
-    ours = [f"lab.job={job}", f"lab.dir={LAB}", "loglevel=5", "log_buf_len=4M", "oops=panic", "printk.time=1"]
+    ours = [f"lab.job={job}", f"lab.dir={LAB}", "loglevel=5", "log_buf_len=4M", "oops=panic", "softlockup_panic=1"]
     if kernel.uml:
         uml_dir = job / "uml"
         return [str(prepared.image), f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
