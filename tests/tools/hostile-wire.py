@@ -13,14 +13,13 @@ PORT = 61791
 fam = socket.AF_INET6 if ":" in args.address else socket.AF_INET
 s = socket.socket(fam, socket.SOCK_DGRAM)
 s.bind(("::" if fam == socket.AF_INET6 else "0.0.0.0", PORT))
-s.connect((args.address, PORT))
 r32 = lambda: R.getrandbits(32)
 r64 = lambda: R.getrandbits(64)
 
 
 def send(data):
     try:
-        s.send(data)
+        s.sendto(data, (args.address, PORT))  # not connected: answers come from any port
     except OSError:
         pass
 
