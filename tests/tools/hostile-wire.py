@@ -93,5 +93,7 @@ for _ in range(200):
 for _ in range(1500):                    # over the limit of half-open connections
     send(hello(r32(), r32(), r64(), r64()))
     time.sleep(0.001)
+answer(0, 0.5)                           # empty the receive buffer
+send(base(3, 0, conn, tag ^ 1) + bytes(8))
 send(hello(r32(), r32(), r64(), r64()))
 print("challenge" if answer(3) else "no challenge")
