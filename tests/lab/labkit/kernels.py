@@ -162,7 +162,7 @@ def stock(kernel: Kernel, folder: Path) -> str:
     (fresh / "build").symlink_to(f"root/usr/src/{headers}")
     # the headers' makefile names the common part by the path it would be installed at
     makefile = root / "usr/src" / headers / "Makefile"
-    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{folder}/root/usr/src/"))
+    makefile.write_text(makefile.read_text().replace("/usr/src/", f"{folder / 'root' / 'usr/src'}/"))
     os.rename(fresh, folder)
     return release
 
