@@ -120,6 +120,7 @@ static void mroce_rnr_rx(struct mroce_qp *qp, const struct mroce_ack_stream *b)
 		mroce_sreq_fail(qp, sr, IB_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
+	mroce_progress(qp, mroce_now());	/* it lives, it only has no receive */
 	mroce_rnr_wait(qp, b->value);
 }
 
@@ -265,16 +266,20 @@ void mroce_flush_sq(struct mroce_qp *qp)
 	struct mroce_sq *sq = &qp->sq;
 	u32 prod = mroce_ring_prod(&sq->ring);
 	struct mroce_sreq *sr;
+	bool flushing = false;
 
 	lockdep_assert_held(&qp->sq_lock);
 	for (; sq->head != sq->tail; sq->head++) {
 		sr = mroce_sreq_at(sq, sq->head);
-		if (mroce_sreq_done(sq, sr, sq->head) && !sr->status) {
+		/* never a success behind a failure, whatever the peer has done with it */
+		if (!flushing && mroce_sreq_done(sq, sr, sq->head) && !sr->status) {
 			if (sq->sig_all || (sr->flags & METAROCE_WR_SIGNALED))
 				mroce_post_send_cqe(qp, sr, IB_WC_SUCCESS);
 			continue;
 		}
-		mroce_post_send_cqe(qp, sr, sr->status ? sr->status : IB_WC_WR_FLUSH_ERR);
+		mroce_post_send_cqe(qp, sr, !flushing && sr->status ? sr->status :
+								      IB_WC_WR_FLUSH_ERR);
+		flushing = true;
 	}
 	/* a hostile index flushes at most one ring */
 	if (prod - sq->tail > sq->ring.mask + 1)

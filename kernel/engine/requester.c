@@ -546,7 +546,9 @@ bool mroce_build_next(struct mroce_qp *qp, struct mroce_conn *conn,
 			WRITE_ONCE(qp->sq.ring.hdr->watching, 1);
 		}
 		built = mroce_build_request(qp, conn, u);
-		if (built || qp->state != IB_QPS_RTS || !mroce_stop_watching(qp))
+		/* a timer that ends a wait brings us here again: looking now would never end */
+		if (built || qp->sq.rnr_wait || qp->state != IB_QPS_RTS ||
+		    !mroce_stop_watching(qp))
 			break;
 	}
 	spin_unlock(&qp->sq_lock);
