@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12 timeout=400 mem=3G
+# lab: kernels=6.1,6.12 timeout=400 mem=3G
 # The distribution's perftest, unmodified, in a pairwise matrix of its options: for any two columns every pair of values that the
 # programs allow stands in some row. Verdict: both ends exit with 0. What they allow: several QPs and -b only in bandwidth tests, -e not
 # with WRITE, 8 bytes for atomics. 64 QPs of 8 MiB are left out: their buffers would take 2 GiB.
