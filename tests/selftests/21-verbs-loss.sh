@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,6.12 timeout=400
+# lab: kernels=uml timeout=400
 # 1 % of the packets of the wire are lost, both ways: every case again, all data right, no error that was not asked for.
 . "$LAB_TOP/tests/selftests/20-verbs-lib.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug timeout=400
+# lab: kernels=uml timeout=400
 # Every fifth packet twice and half of them overtaking the others, both ways: data right, atomics once, messages once and in order.
 . "$LAB_TOP/tests/selftests/20-verbs-lib.sh"
 
