@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12 timeout=400
+# lab: kernels=uml,uml-debug,6.12 timeout=400
 # Every case of the verbs tester between two hosts on a clean wire.
 . "$LAB_TOP/tests/selftests/20-verbs-lib.sh"
 
