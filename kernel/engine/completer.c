@@ -68,7 +68,7 @@ void mroce_complete(struct mroce_qp *qp)
 	}
 	if (head != sq->head)
 		sq->rnr_tries = 0;
-	if (sq->sqd_event && sq->head == sq->tail) {
+	if (sq->sqd_event && sq->send == sq->head) {
 		sq->sqd_event = false;
 		mroce_qp_event(qp, IB_EVENT_SQ_DRAINED);
 	}
@@ -187,7 +187,6 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 {
 	struct mroce_sq *sq = &qp->sq;
 	u64 resend = 0;
-	u32 sent;
 	int news;
 
 	if (b->kind == MROCE_SB_NOT_READY) {
@@ -200,9 +199,7 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 		}
 		return;
 	}
-	/* no message is done before all of it is sent */
-	sent = sq->send == sq->tail ? sq->msn : mroce_sreq_at(sq, sq->send)->msn;
-	if (mroce_seq_lt(sent, b->msn_done)) {
+	if (mroce_seq_lt(sq->msn, b->msn_done)) {
 		mroce_count(qp->dev, bad_ack);
 		return;
 	}

@@ -181,6 +181,10 @@ void mroce_engine_set_state(struct mroce_qp *qp, enum ib_qp_state state)
 	/* an error that came meanwhile stays */
 	if (qp->state != IB_QPS_ERR || state == IB_QPS_RESET)
 		qp->state = state;
+	if (state == IB_QPS_SQD) {
+		qp->sq.sqd_event = qp->attr.en_sqd_async_notify;
+		mroce_complete(qp);
+	}
 	mroce_unlock_both(qp);
 }
 
@@ -292,8 +296,6 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 			mroce_conn_tx_forget_qp(&conn->tx, qp->qpn);
 		rcu_assign_pointer(qp->conn, NULL);
 		spin_unlock_bh(&conn->tx_lock);
-		/* what it had in flight filled windows that others wait for */
-		mroce_conn_kick(conn);
 		mroce_conn_leave(conn);
 	}
 	mroce_lock_both(qp);
@@ -301,25 +303,10 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 	mroce_unlock_both(qp);
 }
 
-void mroce_qp_run(struct mroce_qp *qp)
+void mroce_qp_doorbell_bh(struct mroce_qp *qp)
 {
 	struct mroce_conn *conn;
 
-	rcu_read_lock_bh();
-	conn = rcu_dereference_bh(qp->conn);
-	if (conn) {
-		spin_lock(&conn->tx_lock);
-		/* the QP may have left meanwhile, even for another connection */
-		if (rcu_access_pointer(qp->conn) == conn)
-			mroce_conn_ready(conn, qp);
-		spin_unlock(&conn->tx_lock);
-		mroce_conn_run(conn);
-	}
-	rcu_read_unlock_bh();
-}
-
-void mroce_qp_doorbell_bh(struct mroce_qp *qp)
-{
 	if (READ_ONCE(qp->state) == IB_QPS_ERR) {
 		spin_lock(&qp->rx_lock);
 		spin_lock(&qp->sq_lock);
@@ -329,7 +316,16 @@ void mroce_qp_doorbell_bh(struct mroce_qp *qp)
 		spin_unlock(&qp->rx_lock);
 		return;
 	}
-	mroce_qp_run(qp);
+	rcu_read_lock_bh();
+	conn = rcu_dereference_bh(qp->conn);
+	if (conn) {
+		spin_lock(&conn->tx_lock);
+		if (!list_empty(&qp->conn_entry))
+			mroce_conn_ready(conn, qp);
+		spin_unlock(&conn->tx_lock);
+		mroce_conn_run(conn);
+	}
+	rcu_read_unlock_bh();
 }
 
 void mroce_engine_doorbell(struct mroce_qp *qp)

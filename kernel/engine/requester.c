@@ -207,7 +207,6 @@ static void mroce_req_headers(struct mroce_qp *qp, struct mroce_sreq *sr,
 {
 	const struct mroce_wr_info *info = &mroce_wr_table[sr->opcode];
 
-	memset(pkt, 0, sizeof(*pkt));	/* an answer may have been tried in it */
 	pkt->opcode = info->op;
 	pkt->hflags = info->hflags;
 	pkt->dst_qpn = qp->attr.dest_qp_num;
@@ -275,7 +274,6 @@ static bool mroce_build_rsp(struct mroce_qp *qp, struct mroce_conn *conn,
 	struct mroce_mr *mr;
 	u32 hdr;
 
-	memset(pkt, 0, sizeof(*pkt));
 	pkt->opcode = read ? MROCE_OP_READ_RSP : MROCE_OP_ATOMIC_RSP;
 	pkt->dst_qpn = qp->attr.dest_qp_num;
 	pkt->src_qpn = qp->qpn;
@@ -313,40 +311,49 @@ static bool mroce_build_rsp(struct mroce_qp *qp, struct mroce_conn *conn,
 	return true;
 }
 
-/*
- * The last outstanding request whose number is not behind @key, or NULL.
- * Numbers never fall; a local operation shares those of the message behind it.
- */
-static struct mroce_sreq *mroce_sreq_find(struct mroce_sq *sq, u32 key, bool by_msn)
+/* Index of the request that holds @spsn: the last one whose first SPSN is not behind it. */
+struct mroce_sreq *mroce_sreq_by_spsn(struct mroce_sq *sq, u32 spsn)
 {
 	u32 lo = sq->head, n = sq->tail - sq->head;
+	struct mroce_sreq *sr;
 
+	/* binary search over [head, tail): first_spsn never falls */
 	while (n > 1) {
 		u32 half = n / 2;
-		struct mroce_sreq *sr = mroce_sreq_at(sq, lo + half);
 
-		if (mroce_seq_le(by_msn ? sr->msn : sr->first_spsn, key)) {
+		if (mroce_seq_le(mroce_sreq_at(sq, lo + half)->first_spsn, spsn)) {
 			lo += half;
 			n -= half;
 		} else {
 			n = half;
 		}
 	}
-	return n ? mroce_sreq_at(sq, lo) : NULL;
-}
-
-struct mroce_sreq *mroce_sreq_by_spsn(struct mroce_sq *sq, u32 spsn)
-{
-	struct mroce_sreq *sr = mroce_sreq_find(sq, spsn, false);
-
-	return sr && spsn - sr->first_spsn < sr->npkts ? sr : NULL;
+	if (!n)
+		return NULL;
+	sr = mroce_sreq_at(sq, lo);
+	return spsn - sr->first_spsn < sr->npkts ? sr : NULL;
 }
 
 struct mroce_sreq *mroce_sreq_by_msn(struct mroce_sq *sq, u32 msn)
 {
-	struct mroce_sreq *sr = mroce_sreq_find(sq, msn, true);
+	u32 lo = sq->head, n = sq->tail - sq->head;
+	struct mroce_sreq *sr;
 
-	return sr && sr->msn == msn && sr->npkts ? sr : NULL;
+	while (n > 1) {
+		u32 half = n / 2;
+
+		if (mroce_seq_le(mroce_sreq_at(sq, lo + half)->msn, msn)) {
+			lo += half;
+			n -= half;
+		} else {
+			n = half;
+		}
+	}
+	/* local operations share the MSN of the message behind them */
+	if (!n)
+		return NULL;
+	sr = mroce_sreq_at(sq, lo);
+	return sr->msn == msn && sr->npkts ? sr : NULL;
 }
 
 static struct mroce_rreq *mroce_rreq_by_spsn(struct mroce_sq *sq, u32 spsn)
@@ -384,8 +391,7 @@ static bool mroce_can_answer(const struct mroce_qp *qp)
 
 static bool mroce_can_request(const struct mroce_qp *qp)
 {
-	/* stopped: nothing new (mroce_next_sreq), but what is before the failure goes on */
-	return qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD;
+	return (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD) && !qp->sq.stopped;
 }
 
 bool mroce_build_again(struct mroce_qp *qp, struct mroce_conn *conn,
@@ -399,7 +405,7 @@ bool mroce_build_again(struct mroce_qp *qp, struct mroce_conn *conn,
 	lockdep_assert_held(&conn->tx_lock);
 	spin_lock(&qp->sq_lock);
 	if (mroce_stream_tx_wanted(req ? &sq->req : &sq->rsp, ref.spsn) &&
-	    (req ? mroce_can_request(qp) : mroce_can_answer(qp)))
+	    (req ? qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD : mroce_can_answer(qp)))
 		built = mroce_build_spsn(qp, conn, ref.cls, ref.spsn, u);
 	/* the path layer counts the tries in its ref */
 	ref.bytes = u->ref.bytes;
@@ -497,9 +503,6 @@ static bool mroce_build_request(struct mroce_qp *qp, struct mroce_conn *conn,
 		return false;
 	if (!mroce_build_req(qp, conn, sr, sr->sent, u))
 		return false;
-	/* the first after a quiet time: silence is counted from here */
-	if (mroce_stream_tx_idle(&sq->req) && sq->head == sq->send)
-		mroce_progress(qp, mroce_now());
 	WARN_ON_ONCE(mroce_stream_tx_take(&sq->req) != u->ref.spsn);
 	if (!sr->sent++ && mroce_wr_table[sr->opcode].reply)
 		sq->rd_out++;

@@ -7,7 +7,6 @@
 #include "../verbs/device.h"
 #include "completer.h"
 #include "conn.h"
-#include "qp.h"
 #include "requester.h"
 #include "timer.h"
 
@@ -68,6 +67,24 @@ void mroce_rnr_wait(struct mroce_qp *qp, u8 code)
 		      HRTIMER_MODE_REL_SOFT);
 }
 
+/* Runs the connection of @qp, with @qp on its ready list. */
+static void mroce_qp_run(struct mroce_qp *qp)
+{
+	struct mroce_conn *conn;
+
+	rcu_read_lock_bh();
+	conn = rcu_dereference_bh(qp->conn);
+	if (conn) {
+		spin_lock(&conn->tx_lock);
+		/* not after the QP has left (mroce_engine_qp_to_reset) */
+		if (!list_empty(&qp->conn_entry))
+			mroce_conn_ready(conn, qp);
+		spin_unlock(&conn->tx_lock);
+		mroce_conn_run(conn);
+	}
+	rcu_read_unlock_bh();
+}
+
 static enum hrtimer_restart mroce_rnr_timer(struct hrtimer *timer)
 {
 	struct mroce_qp *qp = container_of(timer, struct mroce_qp, sq.rnr_timer);
@@ -103,7 +120,7 @@ static void mroce_retry_timer(struct timer_list *t)
 	bool solicit = false;
 
 	spin_lock(&qp->sq_lock);
-	if (!sq->live || !mroce_outstanding(sq))
+	if (!sq->live || sq->stopped || !mroce_outstanding(sq))
 		goto out;
 	if (sq->rnr_wait && !sq->not_ready)
 		sq->last_progress = now;	/* waiting by agreement is not silence */

@@ -39,10 +39,7 @@ void mroce_conn_defer(struct mroce_conn *conn)
 
 	if (test_and_set_bit(MROCE_RUN_QUEUED, &conn->run_flags))
 		return;
-	if (!refcount_inc_not_zero(&conn->refs)) {	/* killed, and its last QP gone, meanwhile */
-		clear_bit(MROCE_RUN_QUEUED, &conn->run_flags);
-		return;
-	}
+	refcount_inc(&conn->refs);
 	local_irq_save(flags);
 	d = this_cpu_ptr(mroce_deferred);
 	spin_lock(&d->lock);
