@@ -193,6 +193,9 @@ void mroce_ack_run(struct mroce_conn *conn, bool probed)
 		n_stream = mroce_put_blocks(conn, p, probed);
 		mroce_ack_output(conn, skb, MROCE_T_ACK, n_path, n_stream, rx_bytes);
 	} while (more);
+	/* more QPs owe a block than one packet holds */
+	if (!list_empty(&conn->block_list))
+		mroce_blocks_send(conn);
 }
 
 void mroce_blocks_send(struct mroce_conn *conn)

@@ -68,7 +68,7 @@ void mroce_complete(struct mroce_qp *qp)
 	}
 	if (head != sq->head)
 		sq->rnr_tries = 0;
-	if (sq->sqd_event && sq->send == sq->head) {
+	if (sq->sqd_event && sq->head == sq->tail) {
 		sq->sqd_event = false;
 		mroce_qp_event(qp, IB_EVENT_SQ_DRAINED);
 	}
@@ -114,12 +114,15 @@ static void mroce_rnr_rx(struct mroce_qp *qp, const struct mroce_ack_stream *b)
 	if (sq->rnr_msn != b->word) {
 		sq->rnr_msn = b->word;
 		sq->rnr_tries = 0;
+		sq->rnr_run = 0;
 	}
 	/* 7 means for ever */
 	if (qp->attr.rnr_retry != 7 && sq->rnr_tries++ >= qp->attr.rnr_retry) {
 		mroce_sreq_fail(qp, sr, IB_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
+	if (sq->rnr_run < U8_MAX)
+		sq->rnr_run++;
 	mroce_progress(qp, mroce_now());	/* it lives, it only has no receive */
 	mroce_rnr_wait(qp, b->value);
 }
@@ -177,7 +180,7 @@ static void mroce_answer_solicited(struct mroce_qp *qp, const struct mroce_ack_s
 	u64 resend;
 
 	sq->asked = false;
-	if (mroce_stream_tx_idle(&sq->req) || !mroce_all_arrived(&sq->req))
+	if (mroce_stream_tx_idle(&sq->req) || (!sq->rnr_probe && !mroce_all_arrived(&sq->req)))
 		return;
 	mroce_resend_all(qp);
 	mroce_stream_tx_block(&sq->req, b, &resend);
@@ -187,6 +190,7 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 {
 	struct mroce_sq *sq = &qp->sq;
 	u64 resend = 0;
+	u32 sent;
 	int news;
 
 	if (b->kind == MROCE_SB_NOT_READY) {
@@ -199,7 +203,9 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 		}
 		return;
 	}
-	if (mroce_seq_lt(sq->msn, b->msn_done)) {
+	/* no message is done before all of it is sent */
+	sent = sq->send == sq->tail ? sq->msn : mroce_sreq_at(sq, sq->send)->msn;
+	if (mroce_seq_lt(sent, b->msn_done)) {
 		mroce_count(qp->dev, bad_ack);
 		return;
 	}
@@ -215,6 +221,13 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 	sq->not_ready = false;
 	if (news)
 		mroce_progress(qp, now);
+	if (sq->rnr_probe && mroce_seq_lt(sq->rnr_msn, sq->msn_done)) {
+		/* it is through; what came behind it was dropped as well */
+		sq->rnr_probe = false;
+		mroce_resend_all(qp);
+		mroce_stream_tx_block(&sq->req, b, &resend);
+		resend = 0;
+	}
 	mroce_complete(qp);
 	if (b->kind == MROCE_SB_RNR)
 		mroce_rnr_rx(qp, b);

@@ -49,6 +49,9 @@ void mroce_conn_put(struct mroce_conn *conn)
 static void mroce_conn_queue(struct mroce_conn *conn, unsigned long delay)
 {
 	refcount_inc(&conn->refs);
+	/* an event that waits must not be put off by a timer */
+	if (READ_ONCE(conn->events))
+		delay = 0;
 	if (mod_delayed_work(conn->dev->wq, &conn->work, delay))
 		mroce_conn_put(conn);
 }
@@ -462,7 +465,9 @@ static void mroce_conn_work(struct work_struct *work)
 		events = READ_ONCE(conn->events);
 		if (events)
 			mroce_conn_do_events(conn);
-		else
+		/* also when an event came in place of the timer */
+		if (!events ||
+		    (conn->state != MROCE_CONN_DEAD && !delayed_work_pending(&conn->work)))
 			mroce_conn_step(conn);
 	}
 	mutex_unlock(&dev->conn_mutex);

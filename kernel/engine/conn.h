@@ -86,6 +86,7 @@ struct mroce_conn {
 	struct list_head block_list;	/* QPs that owe the peer a stream block */
 	u32 recent[MROCE_RECENT_BLOCKS];	/* QPNs of the blocks last sent: repeated when a PROBE comes */
 	u32 recent_pos;
+	int tx_cpu;			/* the CPU that transmits */
 	struct hrtimer tx_timer;
 	u64 tx_armed;
 

@@ -113,6 +113,8 @@ static void mroce_clear(struct mroce_qp *qp)
 	sq->rnr_tries = 0;
 	sq->rnr_msn = ~0u;
 	sq->rnr_wait = false;
+	sq->rnr_probe = false;
+	sq->rnr_run = 0;
 	sq->not_ready = false;
 	sq->asked = false;
 	sq->stopped = false;
@@ -181,10 +183,6 @@ void mroce_engine_set_state(struct mroce_qp *qp, enum ib_qp_state state)
 	/* an error that came meanwhile stays */
 	if (qp->state != IB_QPS_ERR || state == IB_QPS_RESET)
 		qp->state = state;
-	if (state == IB_QPS_SQD) {
-		qp->sq.sqd_event = qp->attr.en_sqd_async_notify;
-		mroce_complete(qp);
-	}
 	mroce_unlock_both(qp);
 }
 
@@ -296,6 +294,8 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 			mroce_conn_tx_forget_qp(&conn->tx, qp->qpn);
 		rcu_assign_pointer(qp->conn, NULL);
 		spin_unlock_bh(&conn->tx_lock);
+		/* what it had in flight filled windows that others wait for */
+		mroce_conn_kick(conn);
 		mroce_conn_leave(conn);
 	}
 	mroce_lock_both(qp);
@@ -303,10 +303,25 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 	mroce_unlock_both(qp);
 }
 
-void mroce_qp_doorbell_bh(struct mroce_qp *qp)
+void mroce_qp_run(struct mroce_qp *qp)
 {
 	struct mroce_conn *conn;
 
+	rcu_read_lock_bh();
+	conn = rcu_dereference_bh(qp->conn);
+	if (conn) {
+		spin_lock(&conn->tx_lock);
+		/* the QP may have left meanwhile, even for another connection */
+		if (rcu_access_pointer(qp->conn) == conn)
+			mroce_conn_ready(conn, qp);
+		spin_unlock(&conn->tx_lock);
+		mroce_conn_run(conn);
+	}
+	rcu_read_unlock_bh();
+}
+
+void mroce_qp_doorbell_bh(struct mroce_qp *qp)
+{
 	if (READ_ONCE(qp->state) == IB_QPS_ERR) {
 		spin_lock(&qp->rx_lock);
 		spin_lock(&qp->sq_lock);
@@ -316,16 +331,7 @@ void mroce_qp_doorbell_bh(struct mroce_qp *qp)
 		spin_unlock(&qp->rx_lock);
 		return;
 	}
-	rcu_read_lock_bh();
-	conn = rcu_dereference_bh(qp->conn);
-	if (conn) {
-		spin_lock(&conn->tx_lock);
-		if (!list_empty(&qp->conn_entry))
-			mroce_conn_ready(conn, qp);
-		spin_unlock(&conn->tx_lock);
-		mroce_conn_run(conn);
-	}
-	rcu_read_unlock_bh();
+	mroce_qp_run(qp);
 }
 
 void mroce_engine_doorbell(struct mroce_qp *qp)

@@ -8,6 +8,8 @@ struct mroce_qp;
 
 /* The connection of @qp is dead: what is outstanding fails with RETRY_EXC, the QP goes to ERR.  Process. */
 void mroce_qp_conn_lost(struct mroce_qp *qp);
+/* Runs the connection of @qp, with @qp on its ready list.  BH off or softirq; no lock of ours held. */
+void mroce_qp_run(struct mroce_qp *qp);
 /* Work of a doorbell that came with interrupts off.  BH off. */
 void mroce_qp_doorbell_bh(struct mroce_qp *qp);
 /* Rings @qp's doorbell from this CPU's NAPI.  Any context. */

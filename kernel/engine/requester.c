@@ -207,6 +207,7 @@ static void mroce_req_headers(struct mroce_qp *qp, struct mroce_sreq *sr,
 {
 	const struct mroce_wr_info *info = &mroce_wr_table[sr->opcode];
 
+	memset(pkt, 0, sizeof(*pkt));	/* an answer may have been tried in it */
 	pkt->opcode = info->op;
 	pkt->hflags = info->hflags;
 	pkt->dst_qpn = qp->attr.dest_qp_num;
@@ -274,6 +275,7 @@ static bool mroce_build_rsp(struct mroce_qp *qp, struct mroce_conn *conn,
 	struct mroce_mr *mr;
 	u32 hdr;
 
+	memset(pkt, 0, sizeof(*pkt));
 	pkt->opcode = read ? MROCE_OP_READ_RSP : MROCE_OP_ATOMIC_RSP;
 	pkt->dst_qpn = qp->attr.dest_qp_num;
 	pkt->src_qpn = qp->qpn;
@@ -311,49 +313,40 @@ static bool mroce_build_rsp(struct mroce_qp *qp, struct mroce_conn *conn,
 	return true;
 }
 
-/* Index of the request that holds @spsn: the last one whose first SPSN is not behind it. */
-struct mroce_sreq *mroce_sreq_by_spsn(struct mroce_sq *sq, u32 spsn)
+/*
+ * The last outstanding request whose number is not behind @key, or NULL.
+ * Numbers never fall; a local operation shares those of the message behind it.
+ */
+static struct mroce_sreq *mroce_sreq_find(struct mroce_sq *sq, u32 key, bool by_msn)
 {
 	u32 lo = sq->head, n = sq->tail - sq->head;
-	struct mroce_sreq *sr;
 
-	/* binary search over [head, tail): first_spsn never falls */
 	while (n > 1) {
 		u32 half = n / 2;
+		struct mroce_sreq *sr = mroce_sreq_at(sq, lo + half);
 
-		if (mroce_seq_le(mroce_sreq_at(sq, lo + half)->first_spsn, spsn)) {
+		if (mroce_seq_le(by_msn ? sr->msn : sr->first_spsn, key)) {
 			lo += half;
 			n -= half;
 		} else {
 			n = half;
 		}
 	}
-	if (!n)
-		return NULL;
-	sr = mroce_sreq_at(sq, lo);
-	return spsn - sr->first_spsn < sr->npkts ? sr : NULL;
+	return n ? mroce_sreq_at(sq, lo) : NULL;
+}
+
+struct mroce_sreq *mroce_sreq_by_spsn(struct mroce_sq *sq, u32 spsn)
+{
+	struct mroce_sreq *sr = mroce_sreq_find(sq, spsn, false);
+
+	return sr && spsn - sr->first_spsn < sr->npkts ? sr : NULL;
 }
 
 struct mroce_sreq *mroce_sreq_by_msn(struct mroce_sq *sq, u32 msn)
 {
-	u32 lo = sq->head, n = sq->tail - sq->head;
-	struct mroce_sreq *sr;
+	struct mroce_sreq *sr = mroce_sreq_find(sq, msn, true);
 
-	while (n > 1) {
-		u32 half = n / 2;
-
-		if (mroce_seq_le(mroce_sreq_at(sq, lo + half)->msn, msn)) {
-			lo += half;
-			n -= half;
-		} else {
-			n = half;
-		}
-	}
-	/* local operations share the MSN of the message behind them */
-	if (!n)
-		return NULL;
-	sr = mroce_sreq_at(sq, lo);
-	return sr->msn == msn && sr->npkts ? sr : NULL;
+	return sr && sr->msn == msn && sr->npkts ? sr : NULL;
 }
 
 static struct mroce_rreq *mroce_rreq_by_spsn(struct mroce_sq *sq, u32 spsn)
@@ -391,7 +384,17 @@ static bool mroce_can_answer(const struct mroce_qp *qp)
 
 static bool mroce_can_request(const struct mroce_qp *qp)
 {
-	return (qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD) && !qp->sq.stopped;
+	const struct mroce_sq *sq = &qp->sq;
+
+	if (qp->state != IB_QPS_RTS && qp->state != IB_QPS_SQD)
+		return false;
+	/*
+	 * Stopped: nothing new (mroce_next_sreq), but what stands before the
+	 * failure goes on.  Once that is at the head, nothing: the work item
+	 * that flushes must get the CPU.
+	 */
+	return !sq->stopped ||
+	       (sq->head != sq->tail && !mroce_sreq_at((struct mroce_sq *)sq, sq->head)->status);
 }
 
 bool mroce_build_again(struct mroce_qp *qp, struct mroce_conn *conn,
@@ -405,7 +408,7 @@ bool mroce_build_again(struct mroce_qp *qp, struct mroce_conn *conn,
 	lockdep_assert_held(&conn->tx_lock);
 	spin_lock(&qp->sq_lock);
 	if (mroce_stream_tx_wanted(req ? &sq->req : &sq->rsp, ref.spsn) &&
-	    (req ? qp->state == IB_QPS_RTS || qp->state == IB_QPS_SQD : mroce_can_answer(qp)))
+	    (req ? mroce_can_request(qp) : mroce_can_answer(qp)))
 		built = mroce_build_spsn(qp, conn, ref.cls, ref.spsn, u);
 	/* the path layer counts the tries in its ref */
 	ref.bytes = u->ref.bytes;
@@ -486,23 +489,45 @@ static struct mroce_sreq *mroce_next_sreq(struct mroce_qp *qp, struct mroce_conn
 	}
 }
 
+/* Where resending ends: behind message rnr_msn while that is all that may go. */
+static u32 mroce_rtx_limit(struct mroce_sq *sq)
+{
+	struct mroce_sreq *sr;
+
+	if (!sq->rnr_probe)
+		return sq->rtx_end;
+	sr = mroce_sreq_by_msn(sq, sq->rnr_msn);
+	if (!sr) {
+		sq->rnr_probe = false;
+		return sq->rtx_end;
+	}
+	return mroce_seq_lt(sr->first_spsn + sr->sent, sq->rtx_end) ? sr->first_spsn + sr->sent :
+								     sq->rtx_end;
+}
+
 static bool mroce_build_request(struct mroce_qp *qp, struct mroce_conn *conn,
 				struct mroce_tx_unit *u)
 {
 	struct mroce_sq *sq = &qp->sq;
 	struct mroce_sreq *sr;
+	u32 end;
 
 	if (sq->rnr_wait)
 		return false;
-	if (mroce_build_range(qp, conn, MROCE_CLASS_REQ, &sq->rtx_cur, sq->rtx_end, u))
+	end = mroce_rtx_limit(sq);
+	if (mroce_seq_lt(sq->rtx_cur, end) &&
+	    mroce_build_range(qp, conn, MROCE_CLASS_REQ, &sq->rtx_cur, end, u))
 		return true;
 	if (u->nomem)
 		return false;
 	sr = mroce_next_sreq(qp, conn);
-	if (!sr || !mroce_stream_tx_room(&sq->req))
+	if (!sr || !mroce_stream_tx_room(&sq->req) || (sq->rnr_probe && sr->msn != sq->rnr_msn))
 		return false;
 	if (!mroce_build_req(qp, conn, sr, sr->sent, u))
 		return false;
+	/* the first after a quiet time: silence is counted from here */
+	if (mroce_stream_tx_idle(&sq->req) && sq->head == sq->send)
+		mroce_progress(qp, mroce_now());
 	WARN_ON_ONCE(mroce_stream_tx_take(&sq->req) != u->ref.spsn);
 	if (!sr->sent++ && mroce_wr_table[sr->opcode].reply)
 		sq->rd_out++;

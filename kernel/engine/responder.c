@@ -39,6 +39,9 @@ void mroce_nak_later(struct mroce_conn *conn, struct mroce_qp *qp, u32 msn, u8 c
 	struct mroce_rq *rq = &qp->rq;
 
 	lockdep_assert_held(&qp->rx_lock);
+	/* what is executed cannot fail any more; the stream is broken from here on */
+	if (mroce_seq_lt(msn, rq->req.exec_msn))
+		msn = rq->req.exec_msn;
 	if (mroce_behind_nak(rq, msn))
 		return;
 	rq->nak_pending = true;
@@ -253,6 +256,18 @@ static void mroce_post_recv_cqe(struct mroce_qp *qp, const struct mroce_msg_rec 
 	mroce_cq_post(qp->rcq, &cqe, rec->sflags & MROCE_SF_SOLICITED);
 }
 
+/*
+ * Is there a slot for one more answer?  A peer that keeps to max_rd_atomic and
+ * asks for one more has had the oldest answer, even if the block that says so
+ * was lost.
+ */
+static bool mroce_rreq_room(struct mroce_sq *sq)
+{
+	if (sq->rreq_tail - sq->rreq_head > sq->rreq_mask && sq->rreq_head != sq->rreq_send)
+		sq->rreq_head++;
+	return sq->rreq_tail - sq->rreq_head <= sq->rreq_mask;
+}
+
 /* Queues an answer.  False: more than the QP agreed to. */
 static bool mroce_queue_answer(struct mroce_conn *conn, struct mroce_qp *qp,
 			       const struct mroce_msg_rec *rec, u32 msn, u64 result)
@@ -263,7 +278,7 @@ static bool mroce_queue_answer(struct mroce_conn *conn, struct mroce_qp *qp,
 
 	spin_lock(&conn->tx_lock);
 	spin_lock(&qp->sq_lock);
-	room = sq->rreq_tail - sq->rreq_head <= sq->rreq_mask;
+	room = mroce_rreq_room(sq);
 	if (room) {
 		rr = &sq->rreqs[sq->rreq_tail & sq->rreq_mask];
 		*rr = (struct mroce_rreq) {
@@ -324,7 +339,7 @@ static bool mroce_answer_room(struct mroce_qp *qp)
 	bool room;
 
 	spin_lock(&qp->sq_lock);
-	room = qp->sq.rreq_tail - qp->sq.rreq_head <= qp->sq.rreq_mask;
+	room = mroce_rreq_room(&qp->sq);
 	spin_unlock(&qp->sq_lock);
 	return room;
 }
@@ -557,11 +572,8 @@ static void mroce_not_ready(struct mroce_conn *conn, const struct mroce_pkt *p)
 
 static bool mroce_is_peer(struct mroce_qp *qp, struct mroce_conn *conn, const struct mroce_pkt *p)
 {
-	struct mroce_conn *own = rcu_dereference_bh(qp->conn);
-
-	return own && (own == conn || (own->peer_instance == conn->peer_instance &&
-				       own->peer_instance)) &&
-	       p->src_qpn == qp->attr.dest_qp_num;
+	/* lists, windows and P are those of the QP's own connection: no other will do */
+	return rcu_access_pointer(qp->conn) == conn && p->src_qpn == qp->attr.dest_qp_num;
 }
 
 enum mroce_rx_fate mroce_qp_rx(struct mroce_conn *conn, struct mroce_qp *qp,

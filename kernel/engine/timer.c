@@ -7,8 +7,11 @@
 #include "../verbs/device.h"
 #include "completer.h"
 #include "conn.h"
+#include "qp.h"
 #include "requester.h"
 #include "timer.h"
+
+#define MROCE_RNR_GROW_USEC	1000	/* waits below grow up to this while RNRs repeat */
 
 /* IBTA RNR NAK timer field to microseconds. */
 static const u32 mroce_rnr_usec[32] = {
@@ -59,38 +62,36 @@ void mroce_retry_timer_start(struct mroce_qp *qp)
 
 void mroce_rnr_wait(struct mroce_qp *qp, u8 code)
 {
+	u32 usec = mroce_rnr_usec[code & 31];
+
 	lockdep_assert_held(&qp->sq_lock);
 	if (!qp->sq.live)
 		return;
+	/*
+	 * The time is the least that must be waited.  Waits shorter than the
+	 * work they cause would leave no CPU for the program that is to post
+	 * the receive (R6; faults A03, A04).
+	 */
+	if (usec < MROCE_RNR_GROW_USEC)
+		usec = min_t(u32, usec << min_t(u8, qp->sq.rnr_run, 7), MROCE_RNR_GROW_USEC);
 	qp->sq.rnr_wait = true;
-	hrtimer_start(&qp->sq.rnr_timer, ns_to_ktime((u64)mroce_rnr_usec[code & 31] * NSEC_PER_USEC),
+	hrtimer_start(&qp->sq.rnr_timer, ns_to_ktime((u64)usec * NSEC_PER_USEC),
 		      HRTIMER_MODE_REL_SOFT);
-}
-
-/* Runs the connection of @qp, with @qp on its ready list. */
-static void mroce_qp_run(struct mroce_qp *qp)
-{
-	struct mroce_conn *conn;
-
-	rcu_read_lock_bh();
-	conn = rcu_dereference_bh(qp->conn);
-	if (conn) {
-		spin_lock(&conn->tx_lock);
-		/* not after the QP has left (mroce_engine_qp_to_reset) */
-		if (!list_empty(&qp->conn_entry))
-			mroce_conn_ready(conn, qp);
-		spin_unlock(&conn->tx_lock);
-		mroce_conn_run(conn);
-	}
-	rcu_read_unlock_bh();
 }
 
 static enum hrtimer_restart mroce_rnr_timer(struct hrtimer *timer)
 {
 	struct mroce_qp *qp = container_of(timer, struct mroce_qp, sq.rnr_timer);
+	struct mroce_sq *sq = &qp->sq;
+	struct mroce_sreq *sr;
 
 	spin_lock(&qp->sq_lock);
-	qp->sq.rnr_wait = false;
+	sq->rnr_wait = false;
+	/* one message finds out; the rest follows when it is through */
+	sr = mroce_sreq_by_spsn(sq, sq->req.base);
+	if (sq->not_ready && sr)
+		sq->rnr_msn = sr->msn;
+	sq->rnr_probe = true;
 	mroce_resend_all(qp);
 	spin_unlock(&qp->sq_lock);
 	mroce_qp_run(qp);
@@ -120,7 +121,7 @@ static void mroce_retry_timer(struct timer_list *t)
 	bool solicit = false;
 
 	spin_lock(&qp->sq_lock);
-	if (!sq->live || sq->stopped || !mroce_outstanding(sq))
+	if (!sq->live || !mroce_outstanding(sq))
 		goto out;
 	if (sq->rnr_wait && !sq->not_ready)
 		sq->last_progress = now;	/* waiting by agreement is not silence */

@@ -18,7 +18,7 @@ struct mroce_qp;
 void mroce_retry_timer_start(struct mroce_qp *qp);
 /* The peer gave a sign that this stream moves. */
 void mroce_progress(struct mroce_qp *qp, u64 now);
-/* Wait as RNR timer @code says (IBTA encoding, 5 bits). */
+/* Wait at least as RNR timer @code says (IBTA encoding, 5 bits); a short wait grows with sq.rnr_run, to 1 ms. */
 void mroce_rnr_wait(struct mroce_qp *qp, u8 code);
 
 void mroce_timer_init(struct mroce_qp *qp);

@@ -7,6 +7,7 @@
  */
 #include <linux/netdevice.h>
 #include <linux/percpu.h>
+#include <linux/smp.h>
 #include <net/sock.h>
 
 #include "../compat/compat.h"
@@ -24,6 +25,7 @@
 
 struct mroce_deferred {		/* per CPU */
 	struct napi_struct napi;
+	call_single_data_t csd;		/* schedules napi from another CPU */
 	spinlock_t lock;
 	struct list_head conns;		/* mroce_conn.run_entry: runs that used up their budget */
 	struct list_head qps;		/* mroce_qp.db_entry: doorbells rung with interrupts off */
@@ -32,21 +34,42 @@ struct mroce_deferred {		/* per CPU */
 static struct mroce_deferred __percpu *mroce_deferred;
 static struct net_device mroce_napi_dev;	/* NAPI wants a device; never registered */
 
-void mroce_conn_defer(struct mroce_conn *conn)
+static void mroce_defer_ipi(void *info)
+{
+	struct mroce_deferred *d = info;
+
+	napi_schedule(&d->napi);
+}
+
+/* Queues a run on @cpu.  Any context. */
+static void mroce_conn_defer_to(struct mroce_conn *conn, int cpu)
 {
 	struct mroce_deferred *d;
 	unsigned long flags;
 
 	if (test_and_set_bit(MROCE_RUN_QUEUED, &conn->run_flags))
 		return;
-	refcount_inc(&conn->refs);
+	if (!refcount_inc_not_zero(&conn->refs)) {	/* killed, and its last QP gone, meanwhile */
+		clear_bit(MROCE_RUN_QUEUED, &conn->run_flags);
+		return;
+	}
 	local_irq_save(flags);
-	d = this_cpu_ptr(mroce_deferred);
+	if (!cpu_online(cpu))
+		cpu = smp_processor_id();
+	d = per_cpu_ptr(mroce_deferred, cpu);
 	spin_lock(&d->lock);
 	list_add_tail(&conn->run_entry, &d->conns);
 	spin_unlock(&d->lock);
-	napi_schedule(&d->napi);
+	if (cpu == smp_processor_id())
+		napi_schedule(&d->napi);
+	else	/* -EBUSY: one is under way, and it will see the entry */
+		smp_call_function_single_async(cpu, &d->csd);
 	local_irq_restore(flags);
+}
+
+void mroce_conn_defer(struct mroce_conn *conn)
+{
+	mroce_conn_defer_to(conn, raw_smp_processor_id());
 }
 
 void mroce_qp_defer(struct mroce_qp *qp)
@@ -304,12 +327,31 @@ static bool mroce_queue_full(struct mroce_conn *conn)
 	return s && sk_wmem_alloc_get(s->sk) > MROCE_QUEUE_BYTES;
 }
 
+/*
+ * A path is FIFO only as long as one CPU sends on it: each CPU has its own
+ * backlog and its own queue of the netdev (3.2 rule 3).  The connection moves
+ * to another CPU when nothing is under way that could be overtaken.
+ */
+static bool mroce_may_run_here(struct mroce_conn *conn)
+{
+	int cpu = smp_processor_id();
+
+	lockdep_assert_held(&conn->tx_lock);
+	if (conn->tx_cpu == cpu)
+		return true;
+	if (conn->tx.inflight && cpu_online(conn->tx_cpu))
+		return false;
+	conn->tx_cpu = cpu;
+	return true;
+}
+
 void mroce_conn_run(struct mroce_conn *conn)
 {
 	u32 budget = READ_ONCE(conn->dev->set.run_budget);
 	struct mroce_pkt_ref ref;
 	enum mroce_send_kind kind;
 	bool again = false, sent;
+	int elsewhere = -1;
 	u32 path;
 	u64 now;
 
@@ -319,6 +361,12 @@ void mroce_conn_run(struct mroce_conn *conn)
 	spin_lock(&conn->tx_lock);
 	if (conn->state != MROCE_CONN_OPEN)
 		goto out;
+	if (!mroce_may_run_here(conn)) {
+		if (!list_empty(&conn->ready) || conn->tx.rtx_queued || conn->tx.probes_due)
+			elsewhere = conn->tx_cpu;
+		mroce_conn_tx_update(conn);
+		goto out;
+	}
 	for (;;) {
 		if (!budget--) {
 			again = true;
@@ -344,6 +392,8 @@ void mroce_conn_run(struct mroce_conn *conn)
 out:
 	spin_unlock(&conn->tx_lock);
 	rcu_read_unlock_bh();
+	if (elsewhere >= 0)
+		mroce_conn_defer_to(conn, elsewhere);
 	if (again) {
 		mroce_count(conn->dev, deferred_runs);
 		mroce_conn_defer(conn);
@@ -373,6 +423,7 @@ int mroce_engine_init(void)
 		struct mroce_deferred *d = per_cpu_ptr(mroce_deferred, cpu);
 
 		spin_lock_init(&d->lock);
+		INIT_CSD(&d->csd, mroce_defer_ipi, d);
 		INIT_LIST_HEAD(&d->conns);
 		INIT_LIST_HEAD(&d->qps);
 		netif_napi_add(&mroce_napi_dev, &d->napi, mroce_napi_poll);

@@ -97,6 +97,8 @@ struct mroce_sq {
 	u64 last_progress;	/* ns */
 	u32 rnr_tries;
 	u32 rnr_msn;
+	u8 rnr_run;		/* RNRs in a row for it: the wait grows */
+	bool rnr_probe;		/* only message rnr_msn goes again, until it is through */
 	bool rnr_wait;		/* nothing is sent until rnr_timer fires */
 	bool not_ready;		/* because the peer's QP is not there, which is no progress */
 	bool asked;		/* solicited, and no progress since */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12 timeout=60
+# lab: kernels=uml,uml-debug,6.1,6.12,smp-debug timeout=60
 # The module loads and unloads, again and again, and leaves nothing behind.
 . "$LAB_DIR/guest.sh"
 

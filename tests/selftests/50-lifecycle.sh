@@ -73,6 +73,12 @@ for i in $(seq "$(scaled 30 5)"); do
 done
 check "a pair after the kills" run_pair ib_write_bw -n "$(scaled 500 50)" -s 4096
 
+# 4.096 us * 2^18 * 8 = 8.6 s without progress before the program is told: more than the second without a link
+PAIR_TIMEOUT=60 run_pair ib_write_bw -D 6 -s 65536 -u 18 >"$LAB_TMP/traffic.log" 2>&1 &
+TRAFFIC=$!
+sleep 3; ip -n h1 link set eth0 down; sleep 1; ip -n h1 link set eth0 up; ip -n h1 addr add "$(addr6 1)/64" dev eth0 nodad 2>/dev/null
+wait $TRAFFIC
+expect "the link is down for a second, the program finishes" 0 $? || note "$(cat "$LAB_TMP/traffic.log")"
 
 # open devices hold the module: they go first, programs see it
 traffic 10
