@@ -162,8 +162,8 @@ void mroce_ack_run(struct mroce_conn *conn, bool probed)
 
 	do {
 		skb = NULL;
-		now = mroce_now();
 		spin_lock(&conn->rx_lock);
+		now = mroce_now();	/* under the lock, as every time that is compared with times of others */
 		if (mroce_conn_rx_due(&conn->rx, now))
 			skb = mroce_ack_alloc(conn);
 		if (!skb) {
@@ -273,7 +273,7 @@ void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_pa
 	struct mroce_ack_path pb;
 	u32 n_path, n_stream, i;
 	struct mroce_qp *qp;
-	u64 now = mroce_now();
+	u64 now;
 
 	mroce_count(conn->dev, rx_acks);
 	if (mroce_parse_ack_counts(body, len, &n_path, &n_stream) || (n_path && !with_paths)) {
@@ -285,6 +285,8 @@ void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_pa
 		spin_unlock(&conn->tx_lock);
 		return;
 	}
+	/* under the lock: earlier than a packet's time stamp it would make that one very old */
+	now = mroce_now();
 	for (i = 0; i < n_path; i++) {
 		mroce_get_path_block(body, i, &pb);
 		mroce_path_block_rx(conn, &pb, now);

@@ -117,10 +117,12 @@ static void mroce_retry_timer(struct timer_list *t)
 {
 	struct mroce_qp *qp = from_timer(qp, t, sq.retry_timer);
 	struct mroce_sq *sq = &qp->sq;
-	u64 limit = mroce_retry_limit(qp), now = mroce_now();
+	u64 limit = mroce_retry_limit(qp), now;
 	bool solicit = false;
 
 	spin_lock(&qp->sq_lock);
+	/* under the lock: a progress noted by another CPU while we waited for it is not in our future */
+	now = mroce_now();
 	if (!sq->live || !mroce_outstanding(sq))
 		goto out;
 	if (sq->rnr_wait && !sq->not_ready)
