@@ -52,7 +52,7 @@ void mroce_complete(struct mroce_qp *qp)
 	lockdep_assert_held(&qp->sq_lock);
 	while (sq->head != sq->tail) {
 		sr = mroce_sreq_at(sq, sq->head);
-		if (sr->status) {
+		if (sr->status || sq->fail_status) {
 			queue_work(qp->dev->wq, &qp->error_work);
 			break;
 		}
@@ -101,15 +101,26 @@ void mroce_resend_all(struct mroce_qp *qp)
 	sq->rtx_end = sq->req.next;
 }
 
-static void mroce_rnr_rx(struct mroce_qp *qp, const struct mroce_ack_stream *b)
+/*
+ * Is the block an answer to an earlier try?  Every packet of a message that
+ * finds no receive may cause one; only one for each try counts.
+ */
+static bool mroce_rnr_stale(const struct mroce_conn *conn, const struct mroce_sq *sq, u32 msn,
+			    u64 now)
+{
+	return sq->rnr_probe && sq->rnr_msn == msn &&
+	       (!sq->rnr_sent || now - sq->rnr_sent < conn->tx.min_rtt_ns);
+}
+
+static void mroce_rnr_rx(struct mroce_conn *conn, struct mroce_qp *qp,
+			 const struct mroce_ack_stream *b)
 {
 	struct mroce_sq *sq = &qp->sq;
 	struct mroce_sreq *sr = mroce_sreq_by_msn(sq, b->word);
 
 	mroce_count(qp->dev, rnr_rx);
-	if (!sr || sq->rnr_wait)
-		return;
-	if (!mroce_wr_has_recv(sr->opcode))
+	if (!sr || sq->rnr_wait || !mroce_wr_has_recv(sr->opcode) ||
+	    mroce_rnr_stale(conn, sq, b->word, mroce_now()))
 		return;
 	if (sq->rnr_msn != b->word) {
 		sq->rnr_msn = b->word;
@@ -186,7 +197,8 @@ static void mroce_answer_solicited(struct mroce_qp *qp, const struct mroce_ack_s
 	mroce_stream_tx_block(&sq->req, b, &resend);
 }
 
-static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *b, u64 now)
+static void mroce_req_block(struct mroce_conn *conn, struct mroce_qp *qp,
+			    const struct mroce_ack_stream *b, u64 now)
 {
 	struct mroce_sq *sq = &qp->sq;
 	u64 resend = 0;
@@ -230,7 +242,7 @@ static void mroce_req_block(struct mroce_qp *qp, const struct mroce_ack_stream *
 	}
 	mroce_complete(qp);
 	if (b->kind == MROCE_SB_RNR)
-		mroce_rnr_rx(qp, b);
+		mroce_rnr_rx(conn, qp, b);
 	else if (b->kind == MROCE_SB_ERROR)
 		mroce_nak_rx(qp, b);
 	else if (!sq->rnr_wait)
@@ -267,7 +279,7 @@ void mroce_stream_block_rx(struct mroce_conn *conn, struct mroce_qp *qp,
 		if (b->kind == MROCE_SB_RSP_PROGRESS)
 			mroce_rsp_block(qp, b);
 		else if (qp->state != IB_QPS_RTR)
-			mroce_req_block(qp, b, now);
+			mroce_req_block(conn, qp, b, now);
 		/* freed window, freed slots, idle: the run will find out */
 		mroce_conn_ready(conn, qp);
 	}
@@ -278,37 +290,48 @@ void mroce_flush_sq(struct mroce_qp *qp)
 {
 	struct mroce_sq *sq = &qp->sq;
 	u32 prod = mroce_ring_prod(&sq->ring);
+	u8 first = sq->fail_status ?: IB_WC_WR_FLUSH_ERR;	/* of the oldest that is not done */
 	struct mroce_sreq *sr;
 	bool flushing = false;
 
 	lockdep_assert_held(&qp->sq_lock);
-	for (; sq->head != sq->tail; sq->head++) {
+	while (sq->head != sq->tail) {
+		bool done;
+
 		sr = mroce_sreq_at(sq, sq->head);
 		/* never a success behind a failure, whatever the peer has done with it */
-		if (!flushing && mroce_sreq_done(sq, sr, sq->head) && !sr->status) {
+		done = !flushing && !sr->status && !sq->fail_status &&
+		       mroce_sreq_done(sq, sr, sq->head);
+		sq->head++;
+		/* the slot is free before the program can know it */
+		smp_store_release(&sq->ring.hdr->cons, sq->head);
+		if (done) {
 			if (sq->sig_all || (sr->flags & METAROCE_WR_SIGNALED))
 				mroce_post_send_cqe(qp, sr, IB_WC_SUCCESS);
 			continue;
 		}
-		mroce_post_send_cqe(qp, sr, !flushing && sr->status ? sr->status :
-								      IB_WC_WR_FLUSH_ERR);
+		mroce_post_send_cqe(qp, sr, !flushing && sr->status ? sr->status : first);
 		flushing = true;
+		first = IB_WC_WR_FLUSH_ERR;
 	}
 	/* a hostile index flushes at most one ring */
 	if (prod - sq->tail > sq->ring.mask + 1)
 		prod = sq->tail + sq->ring.mask + 1;
-	for (; sq->tail != prod; sq->tail++) {
+	while (sq->tail != prod) {
 		const struct metaroce_sqe *e = mroce_ring_at(&sq->ring, sq->tail);
 		struct mroce_sreq flushed = { .wr_id = READ_ONCE(e->wr_id) };
 		u8 opcode = READ_ONCE(e->opcode);
 
 		flushed.opcode = opcode < METAROCE_WR_END ? opcode : METAROCE_WR_SEND;
-		mroce_post_send_cqe(qp, &flushed, IB_WC_WR_FLUSH_ERR);
+		sq->tail++;
+		smp_store_release(&sq->ring.hdr->cons, sq->tail);
+		mroce_post_send_cqe(qp, &flushed, first);
+		first = IB_WC_WR_FLUSH_ERR;
 	}
 	sq->head = sq->tail;
 	sq->send = sq->tail;
 	sq->rd_out = 0;
-	smp_store_release(&sq->ring.hdr->cons, sq->head);
+	sq->fail_status = 0;
 	sq->watching = false;
 	WRITE_ONCE(sq->ring.hdr->watching, 0);
 	smp_mb(); /* a post from now on rings; one from before is seen by the caller's second look */
@@ -337,18 +360,20 @@ void mroce_flush_rq(struct mroce_qp *qp)
 	prod = mroce_ring_prod(&rq->ring);
 	if (prod - rq->completed > rq->ring.mask + 1)
 		prod = rq->completed + rq->ring.mask + 1;
-	for (; rq->completed != prod; rq->completed++) {
+	while (rq->completed != prod) {
 		const struct metaroce_rqe *e = mroce_ring_at(&rq->ring, rq->completed);
 		struct mroce_recv *recv = mroce_recv_at(rq, rq->completed);
 		bool bound = mroce_seq_lt(rq->completed, rq->rsn_seen) && recv->bound;
+		u64 wr_id = bound ? recv->wr_id : READ_ONCE(e->wr_id);
 		u8 status = IB_WC_WR_FLUSH_ERR;
 
 		if (rq->nak_status && rq->completed == rq->nak_rsn)
 			status = rq->nak_status;
-		mroce_flush_recv_cqe(qp, bound ? recv->wr_id : READ_ONCE(e->wr_id), status);
+		rq->completed++;
+		smp_store_release(&rq->ring.hdr->cons, rq->completed);
+		mroce_flush_recv_cqe(qp, wr_id, status);
 	}
 	rq->nak_status = 0;
-	smp_store_release(&rq->ring.hdr->cons, rq->completed);
 	/* in ERR the program has to ring for receives too */
 	WRITE_ONCE(rq->ring.hdr->watching, 0);
 	smp_mb(); /* as in mroce_flush_sq() */

@@ -42,7 +42,7 @@ void mroce_conn_put(struct mroce_conn *conn)
 {
 	/* the last one may drop it in softirq, and large memory cannot be freed there */
 	if (refcount_dec_and_test(&conn->refs))
-		queue_rcu_work(system_wq, &conn->free_work);
+		queue_rcu_work(conn->dev->wq, &conn->free_work);
 }
 
 /* The work item holds a reference while it is queued. */
@@ -262,6 +262,7 @@ void mroce_conn_opened(struct mroce_conn *conn)
 	conn->attempts = 0;
 	conn->idle_since = jiffies;
 	mroce_conn_set_state(conn, MROCE_CONN_OPEN);
+	wake_up_var(&conn->state);
 	mroce_conn_wake(conn);
 	mroce_conn_queue(conn, MROCE_IDLE_CLOSE);
 }
@@ -281,6 +282,44 @@ static struct mroce_qp *mroce_conn_pop_qp(struct mroce_conn *conn, struct list_h
 	return qp;
 }
 
+static void mroce_conn_unreplace(struct mroce_conn *conn)
+{
+	struct mroce_conn *old = conn->replaces;
+
+	if (!old)
+		return;
+	conn->replaces = NULL;
+	mroce_conn_put(old);
+}
+
+/*
+ * @conn goes: @heir, or else the first candidate for its place, is found under
+ * its addresses from now on, and other candidates are for the heir's place.
+ */
+static void mroce_conn_inherit(struct mroce_conn *conn, struct mroce_conn *heir)
+{
+	struct mroce_conn *other;
+
+	lockdep_assert_held(&conn->dev->conn_mutex);
+	if (!conn->listed)
+		return;
+	conn->listed = false;
+	if (heir)
+		heir->listed = true;
+	list_for_each_entry(other, &conn->dev->conns, entry) {
+		if (other->replaces != conn)
+			continue;
+		mroce_conn_unreplace(other);
+		if (!heir) {
+			heir = other;
+			heir->listed = true;
+		} else if (other != heir) {
+			refcount_inc(&heir->refs);
+			other->replaces = heir;
+		}
+	}
+}
+
 void mroce_conn_kill(struct mroce_conn *conn)
 {
 	LIST_HEAD(seen);
@@ -290,14 +329,12 @@ void mroce_conn_kill(struct mroce_conn *conn)
 	if (conn->state == MROCE_CONN_DEAD)
 		return;
 	mroce_conn_set_state(conn, MROCE_CONN_DEAD);
+	wake_up_var(&conn->state);
 	mroce_count(conn->dev, conn_closed);
 	xa_erase_bh(&conn->sock->conns, conn->id & MROCE_CONN_INDEX);
+	mroce_conn_unreplace(conn);
+	mroce_conn_inherit(conn, NULL);
 	list_del_init(&conn->entry);
-	conn->listed = false;
-	if (conn->replaces) {
-		mroce_conn_put(conn->replaces);
-		conn->replaces = NULL;
-	}
 	/* DEAD was set under the locks that arm them */
 	hrtimer_cancel(&conn->tx_timer);
 	hrtimer_cancel(&conn->ack_timer);
@@ -313,17 +350,46 @@ void mroce_conn_kill(struct mroce_conn *conn)
 	mroce_conn_put(conn);
 }
 
+/*
+ * The peer has been asked to close and may have done so: only its answer says
+ * if the connection still has a peer.  It comes within a round trip, or the
+ * connection is given up.  Drops conn_mutex meanwhile.  0 or -ERESTARTSYS.
+ */
+static int mroce_conn_wait_closing(struct mroce_conn *conn)
+{
+	struct mroce_dev *dev = conn->dev;
+	int err;
+
+	lockdep_assert_held(&dev->conn_mutex);
+	refcount_inc(&conn->refs);
+	mutex_unlock(&dev->conn_mutex);
+	err = wait_var_event_killable(&conn->state,
+				      mroce_conn_state(conn) != MROCE_CONN_CLOSING);
+	mroce_conn_put(conn);
+	mutex_lock(&dev->conn_mutex);
+	return err;
+}
+
 struct mroce_conn *mroce_conn_get(struct mroce_dev *dev, const struct mroce_addr *local,
 				  const struct mroce_addr *remote, u8 tclass)
 {
 	struct mroce_conn *conn;
+	int err;
 
 	mutex_lock(&dev->conn_mutex);
+again:
 	if (dev->dying) {
 		conn = ERR_PTR(-ENODEV);
 		goto out;
 	}
 	conn = mroce_conn_find(dev, local, remote, tclass);
+	if (conn && conn->state == MROCE_CONN_CLOSING) {
+		err = mroce_conn_wait_closing(conn);
+		if (!err)
+			goto again;
+		conn = ERR_PTR(err);
+		goto out;
+	}
 	if (!conn) {
 		conn = mroce_conn_new(dev, local, remote, tclass);
 		if (IS_ERR(conn))
@@ -337,8 +403,6 @@ struct mroce_conn *mroce_conn_get(struct mroce_dev *dev, const struct mroce_addr
 		mroce_conn_set_state(conn, MROCE_CONN_HELLO_SENT);
 		mroce_hello_send(conn, MROCE_C_HELLO, 0, NULL);
 		mroce_conn_queue(conn, MROCE_HELLO_FIRST);
-	} else if (conn->state == MROCE_CONN_CLOSING) {
-		mroce_conn_set_state(conn, MROCE_CONN_OPEN);
 	}
 	conn->users++;
 	refcount_inc(&conn->refs);
@@ -386,10 +450,8 @@ static void mroce_conn_do_events(struct mroce_conn *conn)
 	}
 	if (test_and_clear_bit(MROCE_CEV_VALIDATED, &conn->events)) {
 		if (old) {
-			conn->replaces = NULL;
+			mroce_conn_inherit(old, conn);
 			mroce_conn_kill(old);
-			mroce_conn_put(old);
-			conn->listed = true;
 		}
 		mroce_conn_opened(conn);
 	}

@@ -150,6 +150,15 @@ static void mroce_send_bare(struct mroce_sock *sock, struct mroce_dev *dev,
 	mroce_route_drop(&r);
 }
 
+static bool mroce_rate_ok(struct mroce_rate *r)
+{
+	if (READ_ONCE(r->stamp) != jiffies) {
+		WRITE_ONCE(r->stamp, jiffies);
+		atomic_set(&r->tokens, MROCE_RESETS_PER_TICK);
+	}
+	return atomic_dec_if_positive(&r->tokens) >= 0;
+}
+
 void mroce_reset_send(struct mroce_sock *sock, const struct sk_buff *skb,
 		      const struct mroce_pkt *pkt)
 {
@@ -161,11 +170,7 @@ void mroce_reset_send(struct mroce_sock *sock, const struct sk_buff *skb,
 	struct mroce_addr src, dst;
 	struct mroce_dev *dev;
 
-	if (READ_ONCE(sock->reset_stamp) != jiffies) {
-		WRITE_ONCE(sock->reset_stamp, jiffies);
-		atomic_set(&sock->reset_tokens, MROCE_RESETS_PER_TICK);
-	}
-	if (atomic_dec_if_positive(&sock->reset_tokens) < 0)
+	if (!mroce_rate_ok(&sock->reset_tx))
 		return;
 	mroce_skb_addrs(skb, &src, &dst);
 	/* only as an address of ours, and never to a group */
@@ -186,6 +191,11 @@ void mroce_reset_rx(struct mroce_sock *sock, const struct sk_buff *skb,
 	struct mroce_conn *conn;
 	unsigned long index;
 
+	/* the walk is long: a flood of forged ones must not buy much of it */
+	if (!mroce_rate_ok(&sock->reset_rx)) {
+		mroce_count(dev, bad_ctrl);
+		return;
+	}
 	mroce_skb_addrs(skb, &src, &dst);
 	rcu_read_lock();
 	xa_for_each(&sock->conns, index, conn) {

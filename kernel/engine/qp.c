@@ -118,6 +118,7 @@ static void mroce_clear(struct mroce_qp *qp)
 	sq->not_ready = false;
 	sq->asked = false;
 	sq->stopped = false;
+	sq->fail_status = 0;
 	sq->sqd_event = false;
 	sq->rreq_head = 0;
 	sq->rreq_send = 0;
@@ -265,8 +266,7 @@ void mroce_qp_conn_lost(struct mroce_qp *qp)
 		mroce_unlock_both(qp);
 		return;
 	}
-	if (sq->head != sq->tail && !mroce_sreq_at(sq, sq->head)->status)
-		mroce_sreq_at(sq, sq->head)->status = IB_WC_RETRY_EXC_ERR;
+	sq->fail_status = IB_WC_RETRY_EXC_ERR;
 	mroce_enter_error(qp);
 	mroce_qp_event(qp, IB_EVENT_QP_FATAL);
 	mroce_unlock_both(qp);
@@ -312,8 +312,11 @@ void mroce_qp_run(struct mroce_qp *qp)
 	if (conn) {
 		spin_lock(&conn->tx_lock);
 		/* the QP may have left meanwhile, even for another connection */
-		if (rcu_access_pointer(qp->conn) == conn)
+		if (rcu_access_pointer(qp->conn) == conn) {
 			mroce_conn_ready(conn, qp);
+			if (conn->state != MROCE_CONN_OPEN)
+				mroce_retry_before_open(qp);
+		}
 		spin_unlock(&conn->tx_lock);
 		mroce_conn_run(conn);
 	}

@@ -394,7 +394,8 @@ static bool mroce_can_request(const struct mroce_qp *qp)
 	 * that flushes must get the CPU.
 	 */
 	return !sq->stopped ||
-	       (sq->head != sq->tail && !mroce_sreq_at((struct mroce_sq *)sq, sq->head)->status);
+	       (!sq->fail_status && sq->head != sq->tail &&
+		!mroce_sreq_at((struct mroce_sq *)sq, sq->head)->status);
 }
 
 bool mroce_build_again(struct mroce_qp *qp, struct mroce_conn *conn,
@@ -516,8 +517,11 @@ static bool mroce_build_request(struct mroce_qp *qp, struct mroce_conn *conn,
 		return false;
 	end = mroce_rtx_limit(sq);
 	if (mroce_seq_lt(sq->rtx_cur, end) &&
-	    mroce_build_range(qp, conn, MROCE_CLASS_REQ, &sq->rtx_cur, end, u))
+	    mroce_build_range(qp, conn, MROCE_CLASS_REQ, &sq->rtx_cur, end, u)) {
+		if (sq->rnr_probe && !sq->rnr_sent)
+			sq->rnr_sent = mroce_now();
 		return true;
+	}
 	if (u->nomem)
 		return false;
 	sr = mroce_next_sreq(qp, conn);

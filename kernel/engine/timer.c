@@ -36,10 +36,28 @@ static unsigned long mroce_retry_period(const struct mroce_qp *qp)
 	return clamp(j, 1UL, (unsigned long)HZ / 10);
 }
 
-static bool mroce_outstanding(const struct mroce_sq *sq)
+/* Requests that wait for a handshake, which is the peer's silence as well. */
+static bool mroce_waits_for_open(struct mroce_qp *qp)
 {
+	struct mroce_conn *conn;
+	bool waits;
+
+	if (qp->state != IB_QPS_RTS || mroce_ring_prod(&qp->sq.ring) == qp->sq.head)
+		return false;
+	rcu_read_lock();
+	conn = rcu_dereference(qp->conn);
+	waits = conn && mroce_conn_state(conn) != MROCE_CONN_OPEN;
+	rcu_read_unlock();
+	return waits;
+}
+
+static bool mroce_outstanding(struct mroce_qp *qp)
+{
+	struct mroce_sq *sq = &qp->sq;
+
 	return sq->head != sq->send || !mroce_stream_tx_idle(&sq->req) ||
-	       (sq->send != sq->tail && mroce_sreq_at((struct mroce_sq *)sq, sq->send)->sent);
+	       (sq->send != sq->tail && mroce_sreq_at(sq, sq->send)->sent) ||
+	       mroce_waits_for_open(qp);
 }
 
 void mroce_progress(struct mroce_qp *qp, u64 now)
@@ -58,6 +76,14 @@ void mroce_retry_timer_start(struct mroce_qp *qp)
 		return;
 	mroce_progress(qp, mroce_now());
 	mod_timer(&sq->retry_timer, jiffies + mroce_retry_period(qp));
+}
+
+void mroce_retry_before_open(struct mroce_qp *qp)
+{
+	spin_lock(&qp->sq_lock);
+	if (mroce_waits_for_open(qp))
+		mroce_retry_timer_start(qp);
+	spin_unlock(&qp->sq_lock);
 }
 
 void mroce_rnr_wait(struct mroce_qp *qp, u8 code)
@@ -92,6 +118,7 @@ static enum hrtimer_restart mroce_rnr_timer(struct hrtimer *timer)
 	if (sq->not_ready && sr)
 		sq->rnr_msn = sr->msn;
 	sq->rnr_probe = true;
+	sq->rnr_sent = 0;
 	mroce_resend_all(qp);
 	spin_unlock(&qp->sq_lock);
 	mroce_qp_run(qp);
@@ -123,13 +150,16 @@ static void mroce_retry_timer(struct timer_list *t)
 	spin_lock(&qp->sq_lock);
 	/* under the lock: a progress noted by another CPU while we waited for it is not in our future */
 	now = mroce_now();
-	if (!sq->live || !mroce_outstanding(sq))
+	if (!sq->live || sq->fail_status || !mroce_outstanding(qp))
 		goto out;
 	if (sq->rnr_wait && !sq->not_ready)
 		sq->last_progress = now;	/* waiting by agreement is not silence */
 	if (limit && now - sq->last_progress > limit) {
 		mroce_count(qp->dev, retry_exceeded);
-		mroce_sreq_fail(qp, mroce_sreq_at(sq, sq->head), IB_WC_RETRY_EXC_ERR);
+		/* the oldest request, which may not even be copied from the ring yet */
+		sq->fail_status = IB_WC_RETRY_EXC_ERR;
+		sq->stopped = true;
+		queue_work(qp->dev->wq, &qp->error_work);
 		goto out;
 	}
 	/* all was delivered for all we know, and yet it is not done: ask */

@@ -22,6 +22,8 @@ void mroce_progress(struct mroce_qp *qp, u64 now);
 void mroce_rnr_wait(struct mroce_qp *qp, u8 code);
 
 void mroce_timer_init(struct mroce_qp *qp);
+/* What is posted before the connection is open counts as outstanding: a peer that never answers is given up too. */
+void mroce_retry_before_open(struct mroce_qp *qp);
 /* Both timers stopped for good (until mroce_timer_init).  No lock held; sq.live must be false. */
 void mroce_timer_stop(struct mroce_qp *qp);
 

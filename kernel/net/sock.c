@@ -20,18 +20,6 @@ struct mroce_net {
 	struct list_head socks;
 };
 
-/* A kernel socket of ours must not share a lock class with user sockets (faults C17). */
-static struct lock_class_key mroce_sk_key[2];
-static struct lock_class_key mroce_slock_key[2];
-
-static void mroce_sock_set_class(struct sock *sk, int v6)
-{
-	sock_lock_init_class_and_name(sk, v6 ? "slock-AF_INET6-MROCE" : "slock-AF_INET-MROCE",
-				      &mroce_slock_key[v6],
-				      v6 ? "sk_lock-AF_INET6-MROCE" : "sk_lock-AF_INET-MROCE",
-				      &mroce_sk_key[v6]);
-}
-
 static int mroce_encap_rcv(struct sock *sk, struct sk_buff *skb)
 {
 	struct mroce_sock *sock = rcu_dereference_sk_user_data(sk);
@@ -76,7 +64,6 @@ static struct socket *mroce_sock_open(struct mroce_sock *sock, int family)
 	err = udp_sock_create(sock->net, &cfg, &s);
 	if (err)
 		return ERR_PTR(err);
-	mroce_sock_set_class(s->sk, family == AF_INET6);
 	/* What waits in queueing disciplines is bounded by the engine against this. */
 	s->sk->sk_sndbuf = INT_MAX / 2;
 	setup_udp_tunnel_sock(sock->net, s, &tun);

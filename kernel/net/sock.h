@@ -34,6 +34,11 @@ static inline bool mroce_addr_eq(const struct mroce_addr *a,
 	return ipv6_addr_equal(&a->a, &b->a);
 }
 
+struct mroce_rate {		/* a limit per jiffy */
+	atomic_t tokens;	/* what is left for the jiffy of stamp */
+	unsigned long stamp;
+};
+
 struct mroce_sock {
 	struct list_head entry;		/* on the namespace's list */
 	struct net *net;
@@ -47,8 +52,8 @@ struct mroce_sock {
 	u32 next_conn;
 	struct sk_buff_head ctl_queue;	/* HELLOs wait for process context */
 	struct work_struct ctl_work;
-	atomic_t reset_tokens;		/* RESETs that may still be sent in this jiffy */
-	unsigned long reset_stamp;
+	struct mroce_rate reset_tx;	/* RESETs sent */
+	struct mroce_rate reset_rx;	/* RESETs that are looked into */
 	u64 cookie_key[2];		/* CHALLENGE */
 	struct rcu_head rcu;
 };

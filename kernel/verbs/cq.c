@@ -63,6 +63,29 @@ static bool mroce_cq_take_arm(struct mroce_cq *cq, bool event_worthy)
 	return true;
 }
 
+static void mroce_cq_call(struct mroce_cq *cq, bool fatal, bool wake)
+{
+	if (fatal)
+		mroce_cq_fatal(cq);
+	if (wake && cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+static void mroce_cq_task(struct tasklet_struct *t)
+{
+	struct mroce_cq *cq = from_tasklet(cq, t, task);
+	unsigned long flags;
+	bool fatal, wake;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	fatal = cq->fatal;
+	wake = cq->wake;
+	cq->fatal = false;
+	cq->wake = false;
+	spin_unlock_irqrestore(&cq->lock, flags);
+	mroce_cq_call(cq, fatal, wake);
+}
+
 void mroce_cq_post(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
 		   bool event_worthy)
 {
@@ -84,12 +107,16 @@ void mroce_cq_post(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
 	}
 	/* An overflow wakes too: whoever sleeps must come and see it. */
 	wake = mroce_cq_take_arm(cq, event_worthy || fatal);
+	if (!cq->user) {
+		cq->fatal |= fatal;
+		cq->wake |= wake;
+	}
 	spin_unlock_irqrestore(&cq->lock, flags);
 
-	if (fatal)
-		mroce_cq_fatal(cq);
-	if (wake && cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	if (cq->user)
+		mroce_cq_call(cq, fatal, wake);
+	else if (fatal || wake)
+		tasklet_schedule(&cq->task);
 }
 
 /* Process context; the caller excludes destroy. */
@@ -102,8 +129,7 @@ void mroce_cq_gone(struct mroce_cq *cq)
 	WRITE_ONCE(cq->ring.hdr->gone, 1);
 	wake = mroce_cq_take_arm(cq, true);
 	spin_unlock_irqrestore(&cq->lock, flags);
-	if (wake && cq->ibcq.comp_handler)
-		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	mroce_cq_call(cq, false, wake);
 }
 
 /*
@@ -130,6 +156,7 @@ int mroce_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	cq->dev = to_mdev(ibcq->device);
 	cq->cqn = atomic_inc_return(&cq->dev->last_cqn);
 	spin_lock_init(&cq->lock);
+	tasklet_setup(&cq->task, mroce_cq_task);
 	cq->user = udata;
 	cq->timestamps = attr->flags & IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
 	err = mroce_ring_create(&cq->ring, mroce_udata_uctx(udata), attr->cqe,
@@ -155,6 +182,7 @@ int mroce_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
  */
 int mroce_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
+	tasklet_kill(&to_mcq(ibcq)->task);
 	mroce_ring_destroy(&to_mcq(ibcq)->ring);
 	return 0;
 }

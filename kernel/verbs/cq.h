@@ -3,6 +3,7 @@
 #ifndef MROCE_VERBS_CQ_H
 #define MROCE_VERBS_CQ_H
 
+#include <linux/interrupt.h>
 #include <linux/spinlock.h>
 #include <rdma/ib_verbs.h>
 
@@ -21,6 +22,8 @@ struct mroce_cq {
 	bool overflowed;		/* fatal event sent */
 	bool user;
 	bool timestamps;		/* asked for at creation */
+	bool wake, fatal;		/* kernel users: calls that the tasklet owes; lock */
+	struct tasklet_struct task;	/* kernel users' handlers run here: they may post and poll */
 };
 
 static inline struct mroce_cq *to_mcq(struct ib_cq *ibcq)
@@ -31,8 +34,9 @@ static inline struct mroce_cq *to_mcq(struct ib_cq *ibcq)
 /*
  * Appends a completion.  @event_worthy: solicited, or an error (wakes a CQ
  * armed for solicited only).  On overflow: counter, CQ error event once,
- * ring->error = 1, completion dropped.  Calls comp_handler outside the lock.
- * Any context.
+ * ring->error = 1, completion dropped.  comp_handler is called outside the
+ * lock; that of a kernel user from a tasklet, as it may post, and our caller
+ * holds locks of the engine.  Any context.
  */
 void mroce_cq_post(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
 		   bool event_worthy);

@@ -95,6 +95,7 @@ struct mroce_sq {
 	struct hrtimer rnr_timer;
 	struct timer_list retry_timer;	/* no-progress timer (3.2 rule 9) */
 	u64 last_progress;	/* ns */
+	u64 rnr_sent;		/* ns: the message was tried again; 0: not yet */
 	u32 rnr_tries;
 	u32 rnr_msn;
 	u8 rnr_run;		/* RNRs in a row for it: the wait grows */
@@ -103,6 +104,7 @@ struct mroce_sq {
 	bool not_ready;		/* because the peer's QP is not there, which is no progress */
 	bool asked;		/* solicited, and no progress since */
 	bool stopped;		/* a request failed: nothing new is sent */
+	u8 fail_status;		/* enum ib_wc_status of the oldest request when the peer is given up; else 0 */
 	bool live;		/* RTR or later: timers may be armed */
 	bool sqd_event;		/* SQ_DRAINED is owed */
 

@@ -173,6 +173,27 @@ void peer_never_ready(Env &env)
 	require_retry_exceeded(env, bench, spec.rc, "peer QP still in RESET");
 }
 
+// The other machine does not exist: the handshake itself is never answered.
+void peer_unreachable(Env &env)
+{
+	PairSpec spec{.rc = {.timeout = 14, .retry = 2}};
+
+	spec.connected = false;
+	Bench bench(env, spec);
+	End &a = bench.pair.a;
+	Attributes rtr = rtr_attributes(a.dev, bench.pair.b.dev, bench.pair.b.qp->qp_num, spec.rc.psn_ba, spec.rc);
+
+	rtr.attr.ah_attr.grh.dgid.raw[15] ^= 0x40;
+	must(modify(a.qp.get(), init_attributes(a.dev, spec.rc)), "to INIT");
+	int refused = modify(a.qp.get(), rtr);
+
+	if (refused == ETIMEDOUT)
+		skip("no neighbour entry for the peer's address with its last byte ^ 0x40");
+	must(refused, "to RTR, an address without a host");
+	must(modify(a.qp.get(), rts_attributes(a.dev, bench.pair.b.dev, spec.rc.psn_ab, spec.rc)), "to RTS");
+	require_retry_exceeded(env, bench, spec.rc, "no host has the address");
+}
+
 void peer_in_error(Env &env)
 {
 	PairSpec spec{.rc = {.timeout = 14, .retry = 2}};
@@ -290,6 +311,7 @@ void add_error_cases(Registry &cases)
 	cases.push_back({"C10_dereg_local_during", dereg_local_during});
 	cases.push_back({"retry_peer_gone", peer_gone, true});
 	cases.push_back({"retry_peer_never_ready", peer_never_ready, true});
+	cases.push_back({"retry_peer_unreachable", peer_unreachable});
 	cases.push_back({"retry_peer_in_error", peer_in_error});
 	cases.push_back({"retry_peer_ready_late", peer_ready_late});
 	cases.push_back({"impostor", impostor});
