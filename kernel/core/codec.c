@@ -181,17 +181,38 @@ static enum mroce_door check_extent(const struct mroce_op_info *op, const struct
 	return MROCE_DOOR_OK;
 }
 
+/* The acknowledgement in a DATA packet. */
+static enum mroce_door get_piggy(const u8 *data, u32 avail, struct mroce_pkt *pkt)
+{
+	const struct mroce_ack_hdr *h =
+		(const struct mroce_ack_hdr *)(data + sizeof(struct mroce_base_hdr));
+
+	if (avail < sizeof(struct mroce_base_hdr) + sizeof(*h))
+		return MROCE_DOOR_SHORT;
+	if (h->n_path > MROCE_PIGGY_BLOCKS || h->n_stream > MROCE_PIGGY_BLOCKS ||
+	    !(h->n_path + h->n_stream))
+		return MROCE_DOOR_LENGTH;
+	pkt->piggy_len = (u16)mroce_ack_len(h->n_path, h->n_stream);
+	return MROCE_DOOR_OK;
+}
+
 static enum mroce_door parse_data(const u8 *data, u32 avail, u32 len, struct mroce_pkt *pkt)
 {
-	const u32 dest = sizeof(struct mroce_base_hdr) + sizeof(struct mroce_stream_hdr);
 	const struct mroce_op_info *op = mroce_op_info(pkt->opcode);
-	u32 hdr_len;
+	enum mroce_door why = MROCE_DOOR_OK;
+	u32 hdr_len, stream, dest;
 
 	if (!op)
 		return MROCE_DOOR_OPCODE;
+	if (pkt->flags & MROCE_F_PIGGY)
+		why = get_piggy(data, avail, pkt);
+	if (why != MROCE_DOOR_OK)
+		return why;
+	stream = sizeof(struct mroce_base_hdr) + pkt->piggy_len;
+	dest = stream + sizeof(struct mroce_stream_hdr);
 	if (avail < dest + op->dest_len)
 		return MROCE_DOOR_SHORT;
-	if (!get_stream(data + sizeof(struct mroce_base_hdr), pkt))
+	if (!get_stream(data + stream, pkt))
 		return MROCE_DOOR_FLAGS;
 	if (pkt->hflags & ~op->hflags)
 		return MROCE_DOOR_FLAGS;
@@ -220,7 +241,9 @@ enum mroce_door mroce_parse(const u8 *data, u32 avail, u32 len, struct mroce_pkt
 		return MROCE_DOOR_VERSION;
 	if (!pkt->type || pkt->type >= MROCE_T_END)
 		return MROCE_DOOR_TYPE;
-	if (pkt->flags & (MROCE_F_PIGGY | MROCE_F_EXT | MROCE_F_RESV))
+	if (pkt->flags & (MROCE_F_EXT | MROCE_F_RESV))
+		return MROCE_DOOR_FLAGS;
+	if ((pkt->flags & MROCE_F_PIGGY) && pkt->type != MROCE_T_DATA)
 		return MROCE_DOOR_FLAGS;
 	if (pkt->sflags & MROCE_SF_RESV)
 		return MROCE_DOOR_FLAGS;
@@ -309,13 +332,17 @@ static void put_dest(u8 *p, const struct mroce_pkt *pkt)
 u32 mroce_build_data(u8 *buf, const struct mroce_pkt *pkt)
 {
 	const struct mroce_op_info *op = mroce_op_info(pkt->opcode);
-	u8 *p = buf + sizeof(struct mroce_base_hdr);
+	u8 *p = buf + sizeof(struct mroce_base_hdr) + pkt->piggy_len;
 	struct mroce_stream_hdr *s = (struct mroce_stream_hdr *)p;
 
 	mroce_assert(op);
 	if (!op)
 		return 0;
 	mroce_build_base(buf, pkt);
+	if (pkt->piggy_len)
+		((struct mroce_base_hdr *)buf)->flags |= MROCE_F_PIGGY;
+	else
+		((struct mroce_base_hdr *)buf)->flags &= (u8)~MROCE_F_PIGGY;
 	buf[0] = MROCE_WIRE_VERSION << 4 | MROCE_T_DATA;
 	s->dst_qpn_flags = cpu_to_be32(pkt->dst_qpn << 8 | pkt->hflags);
 	s->src_qpn = cpu_to_be32(pkt->src_qpn << 8);
@@ -339,6 +366,16 @@ u32 mroce_build_data(u8 *buf, const struct mroce_pkt *pkt)
 
 /* Acknowledgements */
 
+void mroce_put_ack_hdr(u8 *body, u64 rx_bytes, u32 n_path, u32 n_stream)
+{
+	struct mroce_ack_hdr *h = (struct mroce_ack_hdr *)body;
+
+	h->rx_bytes = cpu_to_be32((u32)(rx_bytes >> 8));
+	h->n_path = (u8)n_path;
+	h->n_stream = (u8)n_stream;
+	h->resv = 0;
+}
+
 int mroce_parse_ack_counts(const u8 *body, u32 len, u32 *n_path, u32 *n_stream)
 {
 	const struct mroce_ack_hdr *h = (const struct mroce_ack_hdr *)body;
@@ -347,8 +384,7 @@ int mroce_parse_ack_counts(const u8 *body, u32 len, u32 *n_path, u32 *n_stream)
 	*n_stream = 0;
 	if (len < sizeof(*h))
 		return -EINVAL;
-	if (len != sizeof(*h) + h->n_path * sizeof(struct mroce_path_block) +
-			   h->n_stream * sizeof(struct mroce_stream_block))
+	if (len != mroce_ack_len(h->n_path, h->n_stream))
 		return -EINVAL;
 	*n_path = h->n_path;
 	*n_stream = h->n_stream;

@@ -14,6 +14,7 @@ struct mroce_pkt {
 	u8 type, flags, path_id, demand, opcode, sflags, hflags, resv;
 	u16 path_gen;
 	u16 hdr_len;		/* bytes in front of the payload */
+	u16 piggy_len;		/* of these an acknowledgement's, behind the base header; 0: none */
 	u32 payload_len;
 	u32 dst_conn, vtag, path_psn, tx_ts;
 	/* stream */
@@ -66,11 +67,14 @@ enum mroce_door {		/* why a packet was refused; each has a counter */
  *	is decoded even if the packet is refused: a HELLO of another version
  *	(VERSION) can be told from the rest by type and opcode.
  *
- * @avail must cover min(@len, 128).  For DATA decodes base, stream and
- * destination headers and optional words, and sets hdr_len and payload_len.
- * For other types decodes the base header and leaves hdr_len = 24 and
- * payload_len = the rest.  PIGGY and EXT are not negotiated in version 1:
- * packets that have them are refused (FLAGS).
+ * @avail must cover min(@len, MROCE_PULL).  For DATA decodes base, stream and
+ * destination headers and optional words, and sets hdr_len and payload_len;
+ * with PIGGY also piggy_len: an acknowledgement body of at most
+ * MROCE_PIGGY_BLOCKS blocks of each kind and at least one (LENGTH if not) lies
+ * behind the base header, for mroce_parse_ack_counts().  For other types decodes the
+ * base header and leaves hdr_len = 24 and payload_len = the rest.  EXT is not
+ * negotiated in version 1, and PIGGY only for DATA: packets that have them are
+ * refused (FLAGS).
  * Checks for DATA: opcode known; reserved bits 0; hflags allowed for the
  * opcode; payload only where allowed; payload_len <= MROCE_MAX_PAYLOAD;
  * offset + payload_len (no wrap) <= length for WRITE and <= MROCE_MAX_MSG for
@@ -83,10 +87,14 @@ enum mroce_door {		/* why a packet was refused; each has a counter */
 enum mroce_door mroce_parse(const u8 *data, u32 avail, u32 len,
 			    struct mroce_pkt *pkt);
 
-/* Writes the headers of a DATA packet from @pkt; returns their length (<= MROCE_MAX_DATA_HDR). */
+/*
+ * Writes the headers of a DATA packet from @pkt; returns their length.  With
+ * piggy_len sets PIGGY and leaves that room behind the base header for the
+ * caller's acknowledgement.
+ */
 u32 mroce_build_data(u8 *buf, const struct mroce_pkt *pkt);
 
-/* Length mroce_build_data() would return. */
+/* Length mroce_build_data() would return without an acknowledgement. */
 u32 mroce_data_hdr_len(u8 opcode, u8 hflags);
 
 /* Writes a base header (type, flags, opcode, conn, path fields of @pkt): 24 bytes. */
@@ -97,6 +105,15 @@ void mroce_build_base(u8 *buf, const struct mroce_pkt *pkt);
  * checks that @len holds exactly what the counts say (else -EINVAL).  The
  * i-th blocks are then read with the other two; i must be below the count.
  */
+/* Length of a body with so many blocks. */
+static inline u32 mroce_ack_len(u32 n_path, u32 n_stream)
+{
+	return sizeof(struct mroce_ack_hdr) + n_path * sizeof(struct mroce_path_block) +
+	       n_stream * sizeof(struct mroce_stream_block);
+}
+
+/* Writes the connection part. */
+void mroce_put_ack_hdr(u8 *body, u64 rx_bytes, u32 n_path, u32 n_stream);
 int mroce_parse_ack_counts(const u8 *body, u32 len, u32 *n_path, u32 *n_stream);
 void mroce_get_path_block(const u8 *body, u32 i, struct mroce_ack_path *b);
 void mroce_get_stream_block(const u8 *body, u32 n_path, u32 i,

@@ -3,6 +3,8 @@
 #include "conn_rx.h"
 
 #define DELAY_MAX_NS	25000u	/* of the delayed acknowledgement */
+#define LAZY_MIN_NS	100000u	/* of what may wait for a DATA packet */
+#define LAZY_MAX_NS	1000000u
 #define IDLE_NS		1000000u /* if no RTT is known */
 #define BYTES_PER_ACK	16384u
 
@@ -158,7 +160,8 @@ static void start_gen(struct mroce_rx_path *path, const struct mroce_pkt *p)
 	path->cur.cum_psn = 0;
 }
 
-static void arm(struct mroce_conn_rx *rx, struct mroce_rx_path *path, bool urgent, u64 now)
+static void arm(struct mroce_conn_rx *rx, struct mroce_rx_path *path, bool urgent, bool lazy,
+		u64 now)
 {
 	u64 delay = DELAY_MAX_NS;
 
@@ -169,11 +172,16 @@ static void arm(struct mroce_conn_rx *rx, struct mroce_rx_path *path, bool urgen
 		path->due = 1;
 		return;
 	}
-	if (path->ack_deadline)
+	if (path->ack_deadline && (lazy || !path->lazy))
 		return;
-	if (rx->srtt_ns)
+	if (lazy)
+		delay = clamp_t(u64, 2ull * rx->srtt_ns, LAZY_MIN_NS, LAZY_MAX_NS);
+	else if (rx->srtt_ns)
 		delay = min_t(u64, rx->srtt_ns / 8, DELAY_MAX_NS);
-	path->ack_deadline = now + delay;
+	rx->n_lazy += lazy - path->lazy;
+	path->lazy = lazy;
+	path->ack_deadline = path->ack_deadline ? min_t(u64, path->ack_deadline, now + delay) :
+						  now + delay;
 	rx->deadline = min_t(u64, rx->deadline, path->ack_deadline);
 }
 
@@ -182,7 +190,7 @@ void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p, u
 {
 	struct mroce_rx_path *path;
 	struct mroce_rx_gen *g;
-	bool urgent;
+	bool urgent, lazy = mroce_is_lazy(p);
 
 	mroce_assert(p->path_id < rx->n_paths);
 	if (p->path_id >= rx->n_paths)
@@ -204,7 +212,7 @@ void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p, u
 	default:
 		return;		/* forgotten: nothing to tell */
 	}
-	if (now - path->last_rx >= (rx->srtt_ns ? rx->srtt_ns : IDLE_NS))
+	if (!lazy && now - path->last_rx >= (rx->srtt_ns ? rx->srtt_ns : IDLE_NS))
 		urgent = true;
 	path->last_rx = now;
 	rx->rx_bytes += bytes;
@@ -214,7 +222,7 @@ void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p, u
 		path->unacked_pkts++;
 	if (record(g, p, ce, now))
 		urgent = true;
-	arm(rx, path, urgent, now);
+	arm(rx, path, urgent, lazy, now);
 }
 
 static void fill_block(const struct mroce_conn_rx *rx, struct mroce_rx_gen *g, u8 path_id,
@@ -255,6 +263,8 @@ static u32 path_blocks(struct mroce_conn_rx *rx, u32 i, struct mroce_ack_path *b
 	if (path->due)
 		rx->n_due--;
 	path->due = 0;
+	rx->n_lazy -= path->lazy;
+	path->lazy = 0;
 	path->ack_deadline = 0;
 	path->unacked_bytes = 0;
 	path->unacked_pkts = 0;

@@ -31,6 +31,7 @@ struct mroce_rx_path {
 	u16 unacked_pkts;
 	u8 due;			/* must be in the next ACK */
 	u8 news;		/* unreported: bit 0 of cur, bit 1 of prev */
+	u8 lazy;		/* what is owed may wait for a DATA packet of ours */
 };
 
 struct mroce_conn_rx {
@@ -40,6 +41,7 @@ struct mroce_conn_rx {
 	u64 deadline;		/* earliest ack_deadline, ~0 if none */
 	u64 rx_bytes;
 	u32 n_due;		/* paths with due set */
+	u32 n_lazy;		/* paths with lazy set */
 	u32 pkts_per_ack;	/* 4..16 (3.3) */
 	u16 hint;		/* rate hint for the blocks */
 };
@@ -71,10 +73,30 @@ enum mroce_path_verdict mroce_conn_rx_check(const struct mroce_conn_rx *rx,
  * after idle (no packet for srtt, or 1 ms if unknown), CE after non-CE,
  * duplicate; or after pkts_per_ack packets or, at pkts_per_ack <= 4 (window
  * below 64 packets), 16 KiB since the last block; else arms the delayed
- * acknowledgement min(srtt / 8, 25 us).
+ * acknowledgement min(srtt / 8, 25 us).  A lazy packet (mroce_is_lazy(), 3.3)
+ * that fills no gap is owed only clamp(2 srtt, 100 us, 1 ms) later: by then a
+ * request will mostly have carried the block.
  */
 void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p,
 			  u32 bytes, bool ce, u64 now);
+
+/*
+ * An answer of one packet whose sender does not ask for an acknowledgement at
+ * once: the requester's next packet will carry it (3.3).
+ */
+static inline bool mroce_is_lazy(const struct mroce_pkt *p)
+{
+	const u8 both = MROCE_SF_FIRST | MROCE_SF_LAST;
+
+	return p->type == MROCE_T_DATA && !(p->flags & MROCE_F_AR) && (p->sflags & both) == both &&
+	       (p->opcode == MROCE_OP_READ_RSP || p->opcode == MROCE_OP_ATOMIC_RSP);
+}
+
+/* Is there something that a DATA packet should carry? */
+static inline bool mroce_conn_rx_piggy(const struct mroce_conn_rx *rx)
+{
+	return rx->n_due || rx->n_lazy;
+}
 
 /* Is an acknowledgement due now? */
 static inline bool mroce_conn_rx_due(const struct mroce_conn_rx *rx, u64 now)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+#include "conn_rx.h"
 #include "conn_tx.h"
 #include "health.h"
 #include "path_sched.h"
@@ -132,9 +133,14 @@ void mroce_conn_tx_sent(struct mroce_conn_tx *tx, u32 path, const struct mroce_p
 	mroce_conn_tx_in(tx, p);
 	pkt->flags &= (u8)~(MROCE_F_AR | MROCE_F_RTX | MROCE_F_MOVED | MROCE_F_TAIL);
 	if (!more)
-		pkt->flags |= MROCE_F_AR | MROCE_F_TAIL;
-	if ((pkt->sflags & MROCE_SF_LAST) || p->cwnd <= 4 * tx->payload || !mroce_path_room(p))
+		pkt->flags |= MROCE_F_TAIL;
+	/* an answer of one packet waits for the next request to carry its acknowledgement */
+	p->lazy = mroce_is_lazy(pkt) && !ref->tries;
+	if (((!more || (pkt->sflags & MROCE_SF_LAST)) && !p->lazy) ||
+	    p->cwnd <= 4 * tx->payload || !mroce_path_room(p)) {
 		pkt->flags |= MROCE_F_AR;
+		p->lazy = 0;
+	}
 	if (ref->tries)
 		pkt->flags |= MROCE_F_RTX;
 	if (ref->moved)

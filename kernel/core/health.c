@@ -4,9 +4,21 @@
 
 #define MS	1000000ull
 
+/*
+ * How much longer the acknowledgement of a lazy packet may take: twice the
+ * peer's delay (3.3), as its idea of the round trip is not ours.
+ */
+static u64 path_lazy(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
+{
+	if (!p->lazy)
+		return 0;
+	return clamp_t(u64, 4ull * mroce_conn_tx_srtt(tx, p), MS / 5, 2 * MS);
+}
+
 static u64 path_pto(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return mroce_rtt_pto(&p->rtt, mroce_conn_tx_srtt(tx, p), tx->max_ack_delay);
+	return mroce_rtt_pto(&p->rtt, mroce_conn_tx_srtt(tx, p), tx->max_ack_delay) +
+	       path_lazy(tx, p);
 }
 
 /* PTO with its back-off: x1, x1, x2, x3. */
@@ -19,7 +31,7 @@ static u64 path_pto_backed_off(const struct mroce_conn_tx *tx, const struct mroc
 
 static u64 path_quiet(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return max_t(u64, mroce_conn_tx_srtt(tx, p) / 4, MROCE_TICK_NS);
+	return max_t(u64, mroce_conn_tx_srtt(tx, p) / 4, MROCE_TICK_NS) + path_lazy(tx, p);
 }
 
 static bool tail_wanted(const struct mroce_tx_path *p)

@@ -124,6 +124,7 @@ struct mroce_tx_path {
 	u8 cong_rerolls;	/* for congestion, in vain so far: the next one waits longer */
 	u8 reo_rounds;
 	u8 cached;		/* sport is in the entropy cache */
+	u8 lazy;		/* the last packet may be acknowledged late (3.3) */
 };
 
 static_assert_core(sizeof(struct mroce_pkt_ref) == 12, "packet reference");

@@ -73,6 +73,7 @@ typedef int64_t s64;
 
 #define min_t(t, a, b) ((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define max_t(t, a, b) ((t)(a) > (t)(b) ? (t)(a) : (t)(b))
+#define clamp_t(t, v, lo, hi) min_t(t, max_t(t, v, lo), hi)
 
 static inline u64 div64_u64(u64 a, u64 b)
 {

@@ -30,7 +30,7 @@ u32 mroce_stream_tx_take(struct mroce_stream_tx *s);
 /* Was sent, and has not arrived: does a resend make sense? */
 bool mroce_stream_tx_wanted(const struct mroce_stream_tx *s, u32 spsn);
 
-/* A path acknowledged @spsn.  True if it is news (progress, 3.2 rule 9). */
+/* A path acknowledged @spsn.  True if it is news; no progress yet (3.2 rule 9), as it may be dropped behind the path. */
 bool mroce_stream_tx_arrived(struct mroce_stream_tx *s, u32 spsn);
 
 /*

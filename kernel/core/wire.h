@@ -45,7 +45,7 @@ enum mroce_type {
 #define MROCE_F_RTX	0x40	/* not the first transmission of this stream packet */
 #define MROCE_F_MOVED	0x20	/* on another path than its first transmission */
 #define MROCE_F_TAIL	0x10	/* last packet queued on the path */
-#define MROCE_F_PIGGY	0x08	/* an acknowledgement follows the base header */
+#define MROCE_F_PIGGY	0x08	/* DATA: an acknowledgement follows the base header */
 #define MROCE_F_EXT	0x04	/* TLVs follow */
 #define MROCE_F_RESV	0x03	/* must be zero */
 
@@ -193,13 +193,13 @@ enum mroce_ctrl {
 struct mroce_hello {
 	u8 ver_min, ver_max;
 	u8 tclass;		/* traffic class of the connection */
-	u8 max_paths;		/* the sender of this will use at most so many */
+	u8 max_paths;		/* the sender of this uses, and takes, at most so many */
 	__be32 conn_id;		/* what the peer shall put into dst_conn */
 	__be32 vtag;		/* and into vtag */
 	__be16 payload;		/* P: largest payload per packet, bytes */
 	__be16 mtu;
 	__be64 instance;	/* random number of this device registration */
-	__be64 nonce;		/* random, of this HELLO */
+	__be64 nonce;		/* random, of the sender's connection */
 	__be64 echo_nonce;	/* HELLO_ACK: nonce of the HELLO that is answered */
 	u8 msn_log2;		/* MSN window of the sender's QPs */
 	u8 spsn_log2;		/* SPSN window */
@@ -284,6 +284,10 @@ static_assert_core(sizeof(struct mroce_hello_addr) == 24, "HELLO address");
  * RSN.  Largest header of all: an atomic with an SRQ number.
  */
 #define MROCE_MAX_PAYLOAD_HDR	(24 + 16 + 20 + 4 + 4 + 4)
-#define MROCE_MAX_DATA_HDR	(24 + 16 + 32 + 4)
+#define MROCE_MAX_DATA_HDR	(24 + 16 + 32 + 4)	/* without an acknowledgement in it */
+#define MROCE_PIGGY_BLOCKS	2	/* of each kind, at most, in a DATA packet */
+#define MROCE_PIGGY_MAX		(8 + MROCE_PIGGY_BLOCKS * (64 + 24))
+#define MROCE_PULL		320u	/* all headers of any packet lie in its first bytes */
+static_assert_core(MROCE_MAX_DATA_HDR + MROCE_PIGGY_MAX <= MROCE_PULL, "headers");
 
 #endif

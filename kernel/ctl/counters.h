@@ -21,6 +21,7 @@
 	X(rx_data_pkts, "DATA packets that passed the door.") \
 	X(rx_ce, "Packets received with the CE mark.") \
 	X(tx_acks, "Acknowledgement packets sent.") \
+	X(tx_piggy, "DATA packets sent that carried an acknowledgement.") \
 	X(rx_acks, "Acknowledgement packets received.") \
 	X(retransmitted, "DATA packets sent again.") \
 	X(moved, "DATA packets resent on another path than before.") \

@@ -108,7 +108,6 @@ static int mroce_check_ndev(const char *name, struct net_device *ndev)
 static void mroce_default_settings(struct mroce_settings *set)
 {
 	set->paths = 4;
-	set->burst = 1;
 	set->run_budget = 64;
 	set->hold_bytes = 4 << 20;
 	set->udp_port = MROCE_UDP_PORT;

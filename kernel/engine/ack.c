@@ -51,13 +51,13 @@ static struct mroce_qp *mroce_next_block_qp(struct mroce_conn *conn)
 	return qp;
 }
 
-static u32 mroce_put_blocks_of(struct mroce_qp *qp, u8 classes, u8 *p, u32 room)
+static u32 mroce_put_blocks_locked(struct mroce_qp *qp, u8 classes, u8 *p, u32 room)
 {
 	struct mroce_ack_stream b;
 	u32 n = 0;
 	u8 cls;
 
-	spin_lock(&qp->rx_lock);
+	lockdep_assert_held(&qp->rx_lock);
 	classes |= qp->rq.block_due;
 	for (cls = 0; cls < MROCE_N_CLASS && n < room; cls++) {
 		if (!(classes & BIT(cls)) || qp->state < IB_QPS_RTR)
@@ -67,24 +67,40 @@ static u32 mroce_put_blocks_of(struct mroce_qp *qp, u8 classes, u8 *p, u32 room)
 		n++;
 	}
 	qp->rq.block_due = 0;
+	return n;
+}
+
+static u32 mroce_put_blocks_of(struct mroce_qp *qp, u8 classes, u8 *p, u32 room)
+{
+	u32 n;
+
+	spin_lock(&qp->rx_lock);
+	n = mroce_put_blocks_locked(qp, classes, p, room);
 	spin_unlock(&qp->rx_lock);
 	return n;
+}
+
+/* A probe will have this QP's blocks repeated. */
+static void mroce_note_recent(struct mroce_conn *conn, u32 qpn)
+{
+	u32 pos = READ_ONCE(conn->recent_pos);
+
+	if (conn->recent[(pos - 1) % MROCE_RECENT_BLOCKS] == qpn)
+		return;
+	WRITE_ONCE(conn->recent[pos % MROCE_RECENT_BLOCKS], qpn);
+	WRITE_ONCE(conn->recent_pos, pos + 1);
 }
 
 /* Writes the stream blocks that are due, and with @probed those of the last ACKs again. */
 static u32 mroce_put_blocks(struct mroce_conn *conn, u8 *p, bool probed)
 {
-	u32 n = 0, i, pos;
 	struct mroce_qp *qp;
+	u32 n = 0, i;
 
 	while (n + MROCE_N_CLASS <= MROCE_ACK_STREAMS && (qp = mroce_next_block_qp(conn))) {
 		n += mroce_put_blocks_of(qp, 0, p + n * sizeof(struct mroce_stream_block),
 					 MROCE_N_CLASS);
-		pos = READ_ONCE(conn->recent_pos);
-		if (conn->recent[(pos - 1) % MROCE_RECENT_BLOCKS] != qp->qpn) {
-			WRITE_ONCE(conn->recent[pos % MROCE_RECENT_BLOCKS], qp->qpn);
-			WRITE_ONCE(conn->recent_pos, pos + 1);
-		}
+		mroce_note_recent(conn, qp->qpn);
 		mroce_qp_put(qp);
 	}
 	if (!probed)
@@ -112,17 +128,10 @@ static void mroce_ack_output(struct mroce_conn *conn, struct sk_buff *skb, u8 ty
 		.vtag = conn->peer_vtag,
 		.tx_ts = mroce_ts(mroce_now()),
 	};
-	struct mroce_ack_hdr *ah;
 
 	mroce_build_base(skb->data, &pkt);
-	ah = (void *)(skb->data + sizeof(struct mroce_base_hdr));
-	ah->rx_bytes = cpu_to_be32((u32)(rx_bytes >> 8));
-	ah->n_path = n_path;
-	ah->n_stream = n_stream;
-	ah->resv = 0;
-	skb_trim(skb, sizeof(struct mroce_base_hdr) + sizeof(*ah) +
-			      n_path * sizeof(struct mroce_path_block) +
-			      n_stream * sizeof(struct mroce_stream_block));
+	mroce_put_ack_hdr(skb->data + sizeof(struct mroce_base_hdr), rx_bytes, n_path, n_stream);
+	skb_trim(skb, sizeof(struct mroce_base_hdr) + mroce_ack_len(n_path, n_stream));
 	mroce_count(conn->dev, tx_acks);
 	mroce_count(conn->dev, tx_pkts);
 	mroce_count_add(conn->dev, tx_bytes, skb->len);
@@ -149,6 +158,45 @@ static struct sk_buff *mroce_ack_alloc(struct mroce_conn *conn)
 static u8 *mroce_ack_blocks(struct sk_buff *skb)
 {
 	return skb->data + sizeof(struct mroce_base_hdr) + sizeof(struct mroce_ack_hdr);
+}
+
+/*
+ * The locks of the receive half come before tx_lock (device.h): here they are
+ * only tried.  Whoever has them sends the acknowledgement itself.
+ */
+u32 mroce_ack_piggy(struct mroce_conn *conn, u8 *body, u32 room)
+{
+	u8 *p = body + sizeof(struct mroce_ack_hdr);
+	u32 n_path = 0, n_stream = 0;
+	struct mroce_ack_path b;
+	struct mroce_qp *qp;
+	u64 rx_bytes;
+
+	lockdep_assert_held(&conn->tx_lock);
+	if (!mroce_conn_rx_piggy(&conn->rx) || room < MROCE_PIGGY_MAX ||
+	    !spin_trylock(&conn->rx_lock))
+		return 0;
+	while (n_path < MROCE_PIGGY_BLOCKS &&
+	       mroce_conn_rx_blocks(&conn->rx, &b, 1, mroce_now())) {
+		mroce_put_path_block(p, &b);
+		p += sizeof(struct mroce_path_block);
+		n_path++;
+	}
+	rx_bytes = conn->rx.rx_bytes;
+	spin_unlock(&conn->rx_lock);
+
+	qp = list_first_entry_or_null(&conn->block_list, struct mroce_qp, block_entry);
+	if (qp && spin_trylock(&qp->rx_lock)) {
+		list_del_init(&qp->block_entry);
+		n_stream = mroce_put_blocks_locked(qp, 0, p, MROCE_PIGGY_BLOCKS);
+		spin_unlock(&qp->rx_lock);
+		mroce_note_recent(conn, qp->qpn);
+	}
+	if (!(n_path + n_stream))
+		return 0;
+	mroce_put_ack_hdr(body, rx_bytes, n_path, n_stream);
+	mroce_count(conn->dev, tx_piggy);
+	return mroce_ack_len(n_path, n_stream);
 }
 
 void mroce_ack_run(struct mroce_conn *conn, bool probed)
@@ -267,7 +315,7 @@ static void mroce_path_block_rx(struct mroce_conn *conn, const struct mroce_ack_
 	}
 }
 
-void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_paths)
+bool mroce_ack_take(struct mroce_conn *conn, const u8 *body, u32 len, bool with_paths)
 {
 	struct mroce_ack_stream sb;
 	struct mroce_ack_path pb;
@@ -275,15 +323,14 @@ void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_pa
 	struct mroce_qp *qp;
 	u64 now;
 
-	mroce_count(conn->dev, rx_acks);
 	if (mroce_parse_ack_counts(body, len, &n_path, &n_stream) || (n_path && !with_paths)) {
 		mroce_count(conn->dev, bad_length);
-		return;
+		return false;
 	}
 	spin_lock(&conn->tx_lock);
 	if (conn->state != MROCE_CONN_OPEN) {
 		spin_unlock(&conn->tx_lock);
-		return;
+		return false;
 	}
 	/* under the lock: earlier than a packet's time stamp it would make that one very old */
 	now = mroce_now();
@@ -305,5 +352,12 @@ void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_pa
 	WRITE_ONCE(conn->rx.srtt_ns, conn->tx.srtt_ns);
 	mroce_conn_tx_update(conn);
 	spin_unlock(&conn->tx_lock);
-	mroce_conn_run(conn);
+	return true;
+}
+
+void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_paths)
+{
+	mroce_count(conn->dev, rx_acks);
+	if (mroce_ack_take(conn, body, len, with_paths))
+		mroce_conn_run(conn);
 }

@@ -132,10 +132,10 @@ static void mroce_rnr_rx(struct mroce_conn *conn, struct mroce_qp *qp,
 		mroce_sreq_fail(qp, sr, IB_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
-	if (sq->rnr_run < U8_MAX)
-		sq->rnr_run++;
 	mroce_progress(qp, mroce_now());	/* it lives, it only has no receive */
 	mroce_rnr_wait(qp, b->value);
+	if (sq->rnr_run < U8_MAX)
+		sq->rnr_run++;
 }
 
 static void mroce_nak_rx(struct mroce_qp *qp, const struct mroce_ack_stream *b)

@@ -19,6 +19,20 @@
 
 static void mroce_conn_work(struct work_struct *work);
 
+static void mroce_conn_free_paths(struct mroce_conn *conn)
+{
+	kvfree(conn->tx_paths);
+	kvfree(conn->tx_mem);
+	kvfree(conn->routes);
+	kvfree(conn->rx_paths);
+	kfree(conn->acked);
+	conn->tx_paths = NULL;
+	conn->tx_mem = NULL;
+	conn->routes = NULL;
+	conn->rx_paths = NULL;
+	conn->acked = NULL;
+}
+
 static void mroce_conn_free(struct work_struct *work)
 {
 	struct mroce_conn *conn = container_of(to_rcu_work(work), struct mroce_conn, free_work);
@@ -28,11 +42,7 @@ static void mroce_conn_free(struct work_struct *work)
 	for (i = 0; conn->routes && i < conn->tx.n_paths; i++)
 		mroce_route_drop(&conn->routes[i]);
 	mroce_route_drop(&conn->ack_route);
-	kvfree(conn->routes);
-	kvfree(conn->rx_paths);
-	kvfree(conn->tx_paths);
-	kvfree(conn->tx_mem);
-	kfree(conn->acked);
+	mroce_conn_free_paths(conn);
 	kfree(conn);
 	if (atomic_dec_and_test(&dev->n_conns))
 		wake_up_var(&dev->n_conns);
@@ -191,7 +201,7 @@ int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
 	struct mroce_dev *dev = conn->dev;
 	u32 n = clamp_t(u32, READ_ONCE(dev->set.paths), 2, min_t(u32, h->max_paths, MROCE_MAX_PATHS));
 	u32 n_rx = min_t(u32, h->max_paths, MROCE_MAX_PATHS), i;
-	u32 payload = min_t(u32, mroce_conn_payload(conn), h->payload);
+	u32 payload = min_t(u32, conn->offered ?: mroce_conn_payload(conn), h->payload);
 
 	lockdep_assert_held(&dev->conn_mutex);
 	if (payload < MROCE_MIN_PAYLOAD)
@@ -216,17 +226,25 @@ int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
 		mroce_route_set(&conn->routes[i], conn, conn->tx_paths[i].sport);
 	return 0;
 nomem:
-	kvfree(conn->tx_paths);
-	kvfree(conn->tx_mem);
-	kvfree(conn->routes);
-	kvfree(conn->rx_paths);
-	kfree(conn->acked);
-	conn->tx_paths = NULL;
-	conn->tx_mem = NULL;
-	conn->routes = NULL;
-	conn->rx_paths = NULL;
-	conn->acked = NULL;
+	mroce_conn_free_paths(conn);
 	return -ENOMEM;
+}
+
+bool mroce_conn_unsetup(struct mroce_conn *conn)
+{
+	bool early;
+
+	lockdep_assert_held(&conn->dev->conn_mutex);
+	spin_lock_bh(&conn->rx_lock);
+	spin_lock(&conn->tx_lock);
+	early = conn->state == MROCE_CONN_ACCEPTED;
+	if (early)
+		conn->state = MROCE_CONN_HELLO_SENT;	/* nobody looks at the paths before OPEN */
+	spin_unlock(&conn->tx_lock);
+	spin_unlock_bh(&conn->rx_lock);
+	if (early)
+		mroce_conn_free_paths(conn);
+	return early;
 }
 
 void mroce_conn_set_state(struct mroce_conn *conn, u8 state)
@@ -416,7 +434,8 @@ void mroce_conn_leave(struct mroce_conn *conn)
 	struct mroce_dev *dev = conn->dev;
 
 	mutex_lock(&dev->conn_mutex);
-	if (!--conn->users && conn->state != MROCE_CONN_DEAD) {
+	/* a handshake under way goes on by its own timer, which must not be put off */
+	if (!--conn->users && conn->state == MROCE_CONN_OPEN) {
 		conn->idle_since = jiffies;
 		mroce_conn_queue(conn, MROCE_IDLE_CLOSE);
 	}
@@ -554,13 +573,9 @@ void mroce_engine_dev_stop(struct mroce_dev *dev)
 
 	mutex_lock(&dev->conn_mutex);
 	dev->dying = true;
-	list_for_each_entry_safe(conn, next, &dev->conns, entry) {
-		if (conn->state == MROCE_CONN_OPEN || conn->state == MROCE_CONN_CLOSING)
-			mroce_send_close(conn, MROCE_C_BYE, false);
-		mroce_conn_kill(conn);
-	}
 	mutex_unlock(&dev->conn_mutex);
 
+	/* before their connections die: a device that goes is a flush, not the peer's silence */
 	rcu_read_lock();
 	xa_for_each(&dev->qps, i, qp) {
 		if (!refcount_inc_not_zero(&qp->refs))
@@ -572,6 +587,14 @@ void mroce_engine_dev_stop(struct mroce_dev *dev)
 		rcu_read_lock();
 	}
 	rcu_read_unlock();
+
+	mutex_lock(&dev->conn_mutex);
+	list_for_each_entry_safe(conn, next, &dev->conns, entry) {
+		if (conn->state == MROCE_CONN_OPEN || conn->state == MROCE_CONN_CLOSING)
+			mroce_send_close(conn, MROCE_C_BYE, false);
+		mroce_conn_kill(conn);
+	}
+	mutex_unlock(&dev->conn_mutex);
 	flush_workqueue(dev->wq);
 }
 

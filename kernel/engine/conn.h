@@ -58,6 +58,7 @@ struct mroce_conn {
 	u32 peer_id, peer_vtag;
 	u64 peer_instance, peer_nonce;
 	u32 payload;			/* P */
+	u32 offered;			/* the P of our first HELLO: it stays, or the two ends disagree; conn_mutex */
 	u32 msn_window;
 
 	/* control; conn_mutex */
@@ -137,6 +138,8 @@ void mroce_conn_put(struct mroce_conn *conn);
 void mroce_conn_event(struct mroce_conn *conn, int event);
 /* The peer's parameters are known: makes paths; 0 or an error.  Once. */
 int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h);
+/* Undoes that as long as nothing was sent or received: back to HELLO_SENT.  False: too late. */
+bool mroce_conn_unsetup(struct mroce_conn *conn);
 
 /* handshake.c */
 /* Sends a HELLO (or HELLO_ACK as answer to @nonce).  Process context. */
@@ -174,6 +177,15 @@ void mroce_ack_run(struct mroce_conn *conn, bool probed);
 void mroce_blocks_send(struct mroce_conn *conn);
 /* One stream block alone. */
 void mroce_snak_send(struct mroce_conn *conn, const struct mroce_ack_stream *b);
+/*
+ * Writes what is due, at most MROCE_PIGGY_MAX bytes, as body of an
+ * acknowledgement that a DATA packet with @room to spare carries.  Its length,
+ * or 0.  tx_lock held.
+ */
+u32 mroce_ack_piggy(struct mroce_conn *conn, u8 *body, u32 room);
+/* Takes an acknowledgement apart.  False: nothing came of it. */
+bool mroce_ack_take(struct mroce_conn *conn, const u8 *body, u32 len, bool with_paths);
+/* The same, and sends what it made possible. */
 void mroce_ack_rx(struct mroce_conn *conn, const u8 *body, u32 len, bool with_paths);
 enum hrtimer_restart mroce_ack_timer(struct hrtimer *timer);
 

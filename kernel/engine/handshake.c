@@ -19,6 +19,7 @@
 #include "qp.h"
 
 #define MROCE_HALF_OPEN_MAX	256	/* unvalidated connections before cookies are asked for */
+#define MROCE_HALF_OPEN_TOP	1024	/* and before nothing more is taken */
 #define MROCE_COOKIE_SLOT	(4 * HZ)
 #define MROCE_RESETS_PER_TICK	4
 #define MROCE_CTL_MAX		(sizeof(struct mroce_base_hdr) + sizeof(struct mroce_hello) + \
@@ -77,7 +78,9 @@ static void mroce_hello_fill(struct mroce_conn *conn, struct mroce_hello_h *h)
 	h->max_paths = MROCE_MAX_PATHS;
 	h->conn_id = conn->id;
 	h->vtag = conn->vtag;
-	h->payload = mroce_conn_payload(conn);
+	if (!conn->offered)
+		conn->offered = mroce_conn_payload(conn);
+	h->payload = conn->offered;
 	h->mtu = min_t(u32, dev->ndev->mtu, U16_MAX);
 	h->instance = dev->instance;
 	h->nonce = conn->nonce;
@@ -301,6 +304,7 @@ static void mroce_hello_rx(struct mroce_sock *sock, struct mroce_dev *dev,
 			   const struct mroce_hello_h *h)
 {
 	struct mroce_conn *conn = mroce_conn_find(dev, local, remote, h->tclass), *fresh;
+	unsigned int half_open;
 
 	if (conn && conn->state <= MROCE_CONN_HELLO_SENT) {
 		mroce_accept(conn, h);
@@ -316,8 +320,14 @@ static void mroce_hello_rx(struct mroce_sock *sock, struct mroce_dev *dev,
 		mroce_hello_send(conn, MROCE_C_HELLO_ACK, h->nonce, NULL);
 		return;
 	}
-	if (mroce_half_open(dev) >= MROCE_HALF_OPEN_MAX && !mroce_cookie_ok(sock, remote, h)) {
+	half_open = mroce_half_open(dev);
+	if (half_open >= MROCE_HALF_OPEN_MAX && !mroce_cookie_ok(sock, remote, h)) {
 		mroce_challenge(sock, dev, local, remote, h);
+		return;
+	}
+	/* proven addresses may flood as well */
+	if (half_open >= MROCE_HALF_OPEN_TOP) {
+		mroce_count(dev, bad_ctrl);
 		return;
 	}
 	fresh = mroce_conn_new(dev, local, remote, h->tclass);
@@ -347,8 +357,13 @@ static void mroce_hello_ack_rx(struct mroce_conn *conn, const struct mroce_hello
 		mroce_conn_opened(conn);
 		break;
 	case MROCE_CONN_ACCEPTED:
-		if (mroce_same_peer(conn, h) && !conn->replaces)
-			mroce_conn_opened(conn);
+		if (conn->replaces)
+			break;
+		/* a HELLO may be forged; this answer knows our nonce and takes its place */
+		if (!mroce_same_peer(conn, h) &&
+		    (!mroce_conn_unsetup(conn) || mroce_conn_setup(conn, h)))
+			break;
+		mroce_conn_opened(conn);
 		break;
 	case MROCE_CONN_OPEN:
 		break;
@@ -414,18 +429,25 @@ static void mroce_ctl_for_conn(struct mroce_sock *sock, const struct mroce_pkt *
 	mroce_conn_put(conn);
 }
 
+static void mroce_version_send(struct mroce_sock *sock, struct mroce_dev *dev,
+			       const struct mroce_addr *local, const struct mroce_addr *remote)
+{
+	struct mroce_pkt out = { .type = MROCE_T_CTRL, .opcode = MROCE_C_VERSION };
+
+	mroce_send_bare(sock, dev, local, remote, &out, NULL, 0);
+}
+
 /* A HELLO of another version gets told which one we speak. */
 static void mroce_version_rx(struct mroce_sock *sock, struct mroce_dev *dev, const u8 *data,
 			     u32 len, const struct mroce_addr *local,
 			     const struct mroce_addr *remote)
 {
 	const struct mroce_base_hdr *base = (const void *)data;
-	struct mroce_pkt out = { .type = MROCE_T_CTRL, .opcode = MROCE_C_VERSION };
 
 	if (len < sizeof(*base) || (base->ver_type & 15) != MROCE_T_CTRL ||
 	    base->opcode != MROCE_C_HELLO)
 		return;
-	mroce_send_bare(sock, dev, local, remote, &out, NULL, 0);
+	mroce_version_send(sock, dev, local, remote);
 }
 
 void mroce_engine_ctl(struct mroce_sock *sock, struct sk_buff *skb)
@@ -461,6 +483,11 @@ void mroce_engine_ctl(struct mroce_sock *sock, struct sk_buff *skb)
 	}
 	if (pkt.opcode != MROCE_C_CHALLENGE)
 		mroce_count(dev, hello_rx);
+	if (pkt.opcode == MROCE_C_HELLO &&
+	    (h.ver_min > MROCE_WIRE_VERSION || h.ver_max < MROCE_WIRE_VERSION)) {
+		mroce_version_send(sock, dev, &local, &remote);
+		goto out;
+	}
 	if (pkt.opcode != MROCE_C_HELLO) {
 		mroce_ctl_for_conn(sock, &pkt, &remote, body, body_len, &h);
 		goto out;

@@ -83,8 +83,6 @@ void mroce_engine_qp_init(struct mroce_qp *qp)
 {
 	spin_lock_init(&qp->rx_lock);
 	spin_lock_init(&qp->sq_lock);
-	spin_lock_init(&qp->sq.post_lock);
-	spin_lock_init(&qp->rq.post_lock);
 	INIT_LIST_HEAD(&qp->conn_entry);
 	INIT_LIST_HEAD(&qp->ready_entry);
 	INIT_LIST_HEAD(&qp->block_entry);

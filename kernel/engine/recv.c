@@ -73,6 +73,13 @@ static void mroce_path_taken(struct mroce_conn *conn, const struct mroce_pkt *pk
 	spin_unlock(&conn->rx_lock);
 }
 
+/* Is the answer a packet that can carry our acknowledgement? */
+static bool mroce_answer_carries(const struct mroce_conn *conn, const struct mroce_pkt *pkt)
+{
+	return mroce_op_info(pkt->opcode)->flags & MROCE_OPF_REPLY &&
+	       pkt->length + MROCE_PIGGY_MAX <= conn->payload;
+}
+
 static void mroce_data_rx(struct mroce_conn *conn, const struct mroce_pkt *pkt,
 			  struct sk_buff *skb, u32 len, bool ce)
 {
@@ -83,16 +90,22 @@ static void mroce_data_rx(struct mroce_conn *conn, const struct mroce_pkt *pkt,
 	mroce_count(conn->dev, rx_data_pkts);
 	if (!mroce_path_rx(conn, pkt, &v))
 		return;
+	if (pkt->piggy_len)
+		mroce_ack_take(conn, skb->data + sizeof(struct udphdr) +
+			       sizeof(struct mroce_base_hdr), pkt->piggy_len, true);
 	qp = mroce_qp_get(conn->dev, pkt->dst_qpn);
 	fate = mroce_qp_rx(conn, qp, pkt, skb, sizeof(struct udphdr) + pkt->hdr_len);
 	if (qp)
 		mroce_qp_put(qp);
 	if (fate == MROCE_FATE_ACK)
 		mroce_path_taken(conn, pkt, len, ce);
-	mroce_ack_run(conn, false);
+	if (!mroce_answer_carries(conn, pkt))
+		mroce_ack_run(conn, false);
 	/* answers, and sends that this packet made possible */
 	if (!list_empty(&conn->ready))
 		mroce_conn_run(conn);
+	if (mroce_answer_carries(conn, pkt))
+		mroce_ack_run(conn, false);	/* it did not */
 }
 
 static void mroce_probe_rx(struct mroce_conn *conn, const struct mroce_pkt *pkt,
@@ -268,8 +281,10 @@ static bool mroce_conn_validate(struct mroce_conn *conn)
 	if (READ_ONCE(conn->replaces))
 		return false;	/* takes its place first: the sender tries again */
 	spin_lock(&conn->tx_lock);
-	if (conn->state == MROCE_CONN_ACCEPTED)
+	if (conn->state == MROCE_CONN_ACCEPTED) {
 		smp_store_release(&conn->state, MROCE_CONN_OPEN);
+		mroce_count(conn->dev, conn_opened);
+	}
 	spin_unlock(&conn->tx_lock);
 	return true;
 }
@@ -282,12 +297,18 @@ void mroce_engine_rx(struct mroce_sock *sock, struct sk_buff *skb)
 	enum mroce_door why;
 	u32 len, avail;
 
-	if (!dev || skb->len < sizeof(struct udphdr))
+	if (!dev)
 		goto drop;
+	if (skb->len < sizeof(struct udphdr)) {
+		mroce_count(dev, bad_short);
+		goto drop;
+	}
 	len = skb->len - sizeof(struct udphdr);
-	avail = min_t(u32, len, 128);
-	if (!pskb_may_pull(skb, sizeof(struct udphdr) + avail))
+	avail = min_t(u32, len, MROCE_PULL);
+	if (!pskb_may_pull(skb, sizeof(struct udphdr) + avail)) {
+		mroce_count(dev, no_mem);
 		goto drop;
+	}
 	why = mroce_parse(skb->data + sizeof(struct udphdr), avail, len, &pkt);
 	if (why != MROCE_DOOR_OK) {
 		mroce_count_door(dev, why);

@@ -14,6 +14,9 @@
 #include "requester.h"
 #include "timer.h"
 
+#define MROCE_WR_FLAGS	(METAROCE_WR_SIGNALED | METAROCE_WR_SOLICITED | METAROCE_WR_FENCE | \
+			 METAROCE_WR_INLINE)
+
 struct mroce_wr_info {
 	u8 op;			/* enum mroce_op; 0: local */
 	u8 hflags;
@@ -149,7 +152,7 @@ static struct mroce_sreq *mroce_fetch(struct mroce_qp *qp, struct mroce_conn *co
 	sr->rkey = e.remote.rkey;
 	sr->swap_add = e.remote.swap_add;
 	sr->compare = e.remote.compare;
-	if (!mroce_wr_known(sr->opcode)) {
+	if (!mroce_wr_known(sr->opcode) || (sr->flags & ~MROCE_WR_FLAGS)) {
 		sr->opcode = METAROCE_WR_SEND;	/* never an index from user space */
 		sr->status = IB_WC_LOC_QP_OP_ERR;
 	} else {

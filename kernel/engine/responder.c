@@ -210,7 +210,7 @@ static void mroce_release_held(struct mroce_conn *conn, struct mroce_qp *qp)
 {
 	struct mroce_rq *rq = &qp->rq;
 	struct mroce_pkt p;
-	u8 hdr[MROCE_MAX_DATA_HDR + 8];
+	u8 hdr[MROCE_PULL];
 	u32 msn, i;
 
 	for (i = 0, msn = rq->req.exec_msn; rq->n_held && i < MROCE_MSN_WINDOW; i++, msn++) {
@@ -261,11 +261,14 @@ static void mroce_post_recv_cqe(struct mroce_qp *qp, const struct mroce_msg_rec 
  * asks for one more has had the oldest answer, even if the block that says so
  * was lost.
  */
-static bool mroce_rreq_room(struct mroce_sq *sq)
+static bool mroce_rreq_room(struct mroce_qp *qp)
 {
-	if (sq->rreq_tail - sq->rreq_head > sq->rreq_mask && sq->rreq_head != sq->rreq_send)
+	struct mroce_sq *sq = &qp->sq;
+
+	if (sq->rreq_tail - sq->rreq_head >= qp->attr.max_dest_rd_atomic &&
+	    sq->rreq_head != sq->rreq_send)
 		sq->rreq_head++;
-	return sq->rreq_tail - sq->rreq_head <= sq->rreq_mask;
+	return sq->rreq_tail - sq->rreq_head < qp->attr.max_dest_rd_atomic;
 }
 
 /* Queues an answer.  False: more than the QP agreed to. */
@@ -278,7 +281,7 @@ static bool mroce_queue_answer(struct mroce_conn *conn, struct mroce_qp *qp,
 
 	spin_lock(&conn->tx_lock);
 	spin_lock(&qp->sq_lock);
-	room = mroce_rreq_room(sq);
+	room = mroce_rreq_room(qp);
 	if (room) {
 		rr = &sq->rreqs[sq->rreq_tail & sq->rreq_mask];
 		*rr = (struct mroce_rreq) {
@@ -339,7 +342,7 @@ static bool mroce_answer_room(struct mroce_qp *qp)
 	bool room;
 
 	spin_lock(&qp->sq_lock);
-	room = mroce_rreq_room(&qp->sq);
+	room = mroce_rreq_room(qp);
 	spin_unlock(&qp->sq_lock);
 	return room;
 }
@@ -515,6 +518,9 @@ static bool mroce_response_place(struct mroce_qp *qp, const struct mroce_pkt *p,
 		return true;
 	}
 	sr->rsp_got++;
+	/* requests are executed in order: this one is, whatever became of the block that says so */
+	if (mroce_seq_le(qp->sq.msn_done, p->req_msn))
+		qp->sq.msn_done = p->req_msn + 1;
 	return true;
 }
 

@@ -249,11 +249,18 @@ static void mroce_send_probe(struct mroce_conn *conn, u32 path, u64 now)
 static void mroce_send_data(struct mroce_conn *conn, u32 path,
 			    struct mroce_tx_unit *u, bool more, u64 now)
 {
+	u32 full = MROCE_MAX_PAYLOAD_HDR + conn->payload;
 	struct mroce_dev *dev = conn->dev;
+	u8 piggy[MROCE_PIGGY_MAX];
 
 	mroce_fill_conn(conn, &u->pkt);
 	u->pkt.type = MROCE_T_DATA;
 	mroce_conn_tx_sent(&conn->tx, path, &u->ref, more, now, &u->pkt);
+	if (u->skb->len < full)
+		u->pkt.piggy_len = mroce_ack_piggy(conn, piggy, full - u->skb->len);
+	if (u->pkt.piggy_len)
+		memcpy(skb_push(u->skb, u->pkt.piggy_len) + sizeof(struct mroce_base_hdr), piggy,
+		       u->pkt.piggy_len);
 	mroce_build_data(u->skb->data, &u->pkt);
 	if (!(conn->paths_used & BIT_ULL(path))) {
 		conn->paths_used |= BIT_ULL(path);

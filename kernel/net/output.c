@@ -104,7 +104,7 @@ u32 mroce_route_mtu(struct mroce_sock *sock, struct mroce_route *r)
 
 struct sk_buff *mroce_skb_alloc(const struct mroce_route *r, u32 len)
 {
-	u32 head = MROCE_IP_UDP_HDR +
+	u32 head = MROCE_IP_UDP_HDR + MROCE_PIGGY_MAX +
 		   (r->dst ? LL_RESERVED_SPACE(r->dst->dev) + r->dst->header_len : MAX_HEADER);
 	struct sk_buff *skb = alloc_skb(head + len, GFP_ATOMIC | __GFP_NOWARN);
 

@@ -6,6 +6,7 @@
 #include <linux/skbuff.h>
 #include <net/dst.h>
 
+#include "../core/wire.h"
 #include "sock.h"
 
 /* Where packets of one path go, and the route last found. */

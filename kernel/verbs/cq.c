@@ -119,19 +119,6 @@ void mroce_cq_post(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
 		tasklet_schedule(&cq->task);
 }
 
-/* Process context; the caller excludes destroy. */
-void mroce_cq_gone(struct mroce_cq *cq)
-{
-	unsigned long flags;
-	bool wake;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	WRITE_ONCE(cq->ring.hdr->gone, 1);
-	wake = mroce_cq_take_arm(cq, true);
-	spin_unlock_irqrestore(&cq->lock, flags);
-	mroce_cq_call(cq, false, wake);
-}
-
 /*
  * Context: process.  -EINVAL: size or vector; -EOPNOTSUPP: flags, driver data;
  * -ENOMEM.  The ring has the next power of two of entries, and cqe says so.

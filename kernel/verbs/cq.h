@@ -40,8 +40,6 @@ static inline struct mroce_cq *to_mcq(struct ib_cq *ibcq)
  */
 void mroce_cq_post(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
 		   bool event_worthy);
-/* Device removal: sets gone and wakes waiters. */
-void mroce_cq_gone(struct mroce_cq *cq);
 
 /* ib_device_ops; create_cq's prototype differs by kernel version: compat/ wraps mroce_cq_create(). */
 int mroce_cq_create(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,

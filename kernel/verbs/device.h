@@ -16,11 +16,17 @@
  *  qp->sq_lock                  send half of a QP: send requests, both sending streams,
  *                               SQ ring (consumer side), response queue, state of the timers.
  *  sock->lock   (net/sock.c)    table of devices and connections of a UDP socket (writers; readers: RCU).
+ *  conn->ack_lock               the route of acknowledgements and control packets.  Softirq; process
+ *                               with BH off.
+ *  deferred->lock (engine/xmit.c)  a CPU's list of runs and doorbells put off.  Any context (irqsave).
+ *  mroce_net.mutex (net/sock.c) sockets of a namespace and their users.  Process.
  *  sq->post_lock, rq->post_lock producer side of a ring of a kernel QP.  Any context (irqsave).
  *  cq->lock                     CQ ring and arming.  Any context (irqsave).
  *
  * Order, outer first:
  *  qp->mutex > conn_mutex > qp->rx_lock > conn->rx_lock > conn->tx_lock > qp->sq_lock > cq->lock
+ *  conn->ack_lock and deferred->lock are innermost; mroce_net.mutex stands between link_mutex and sock->lock.
+ *  Under conn->tx_lock the two rx_locks are tried, never waited for (mroce_ack_piggy).
  *  post locks are never held while another lock of this list is taken.
  * conn->rx_lock is never held while qp->rx_lock is taken.
  *
@@ -58,7 +64,6 @@ struct mroce_sock;
 /* Settings of a device; read with READ_ONCE, may change while it runs. */
 struct mroce_settings {
 	u32 paths;		/* per connection, default 4 */
-	u32 burst;		/* packets per path choice, default 1 */
 	u32 run_budget;		/* packets per transmit run before it yields, default 64 */
 	u32 hold_bytes;		/* budget of held packets, default 4 MiB */
 	u16 udp_port;

@@ -70,6 +70,7 @@ void mroce_ring_destroy(struct mroce_ring *ring)
 	if (!ring->hdr)
 		return;
 	WRITE_ONCE(ring->hdr->gone, 1);
+	WRITE_ONCE(ring->hdr->watching, 0);	/* whoever posts must ring, and gets EIO */
 	if (ring->entry)
 		rdma_user_mmap_entry_remove(&ring->entry->rdma);	/* -> mroce_mmap_free() */
 	else

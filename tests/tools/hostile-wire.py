@@ -76,6 +76,10 @@ for i in range(args.count):              # half of them with the right tag
     if p[0] & 15 == 5 and good and p[14] in (4, 5, 6):
         p[14] = 7                        # no farewell
     if p[0] & 15 == 1:
+        if R.randrange(3) == 0:          # with an acknowledgement in it
+            paths, streams = R.randrange(4), R.randrange(4)
+            p[1] |= 8
+            p += struct.pack(">IBBH", r32(), paths, streams, 0) + R.randbytes(64 * paths + 24 * streams)
         va = R.choice((0, 2**64 - 1, 2**64 - 4096, r64()))
         p += struct.pack(">IIII", R.getrandbits(24) << 8 | R.choice((0, 0x80, 0x40, 0x20)), R.getrandbits(24) << 8, r32(), r32())
         p += struct.pack(">QIII", va, r32(), R.choice((0, 2**31, 2**32 - 1)), R.choice((0, 1, 2**31, 2**32 - 1)))

@@ -272,7 +272,7 @@ TEST(Codec13, OnlyTheHeaderNeedsToBeReadable)
 	Bytes b = build(sample(MROCE_OP_WRITE, 0, 4096));
 	mroce_pkt q;
 
-	ASSERT_EQ(parse(Bytes(b.begin(), b.begin() + 128), &q, u32(b.size())), MROCE_DOOR_OK);
+	ASSERT_EQ(parse(Bytes(b.begin(), b.begin() + MROCE_PULL), &q, u32(b.size())), MROCE_DOOR_OK);
 	EXPECT_EQ(q.payload_len, 4096u);
 	EXPECT_EQ(q.hdr_len, 60u);
 }
@@ -314,6 +314,84 @@ TEST(Codec13, HelloOfAnotherVersionCanBeTold)
 	EXPECT_EQ(q.opcode, MROCE_C_HELLO);
 }
 
+/* Acknowledgement body of so many blocks, recognisable. */
+Bytes piggy(u32 n_path, u32 n_stream)
+{
+	Bytes body(mroce_ack_len(n_path, n_stream), 0x77);
+
+	mroce_put_ack_hdr(body.data(), 0x1234500, n_path, n_stream);
+	return body;
+}
+
+Bytes with_piggy(mroce_pkt p, const Bytes &body)
+{
+	Bytes b(MROCE_PULL);
+
+	p.piggy_len = u16(body.size());
+	b.resize(mroce_build_data(b.data(), &p));
+	memcpy(b.data() + sizeof(mroce_base_hdr), body.data(), body.size());
+	b.resize(b.size() + p.payload_len, 0x5c);
+	return b;
+}
+
+TEST(Codec33, AcknowledgementInDataRoundTrip)
+{
+	for (u8 op : kOps)
+		for (u32 n_path = 0; n_path <= MROCE_PIGGY_BLOCKS; n_path++)
+			for (u32 n_stream = !n_path; n_stream <= MROCE_PIGGY_BLOCKS; n_stream++) {
+				mroce_pkt p = sample(op), q;
+				Bytes body = piggy(n_path, n_stream), b = with_piggy(p, body);
+				u32 got_path, got_stream;
+
+				ASSERT_EQ(b.size(), mroce_data_hdr_len(op, 0) + body.size());
+				ASSERT_EQ(parse(b, &q), MROCE_DOOR_OK);
+				EXPECT_EQ(q.piggy_len, body.size());
+				EXPECT_EQ(q.hdr_len, b.size());
+				p.flags |= MROCE_F_PIGGY;
+				expect_same(p, q);
+				ASSERT_EQ(mroce_parse_ack_counts(b.data() + sizeof(mroce_base_hdr), q.piggy_len,
+								 &got_path, &got_stream), 0);
+				EXPECT_EQ(got_path, n_path);
+				EXPECT_EQ(got_stream, n_stream);
+				for (size_t n = sizeof(mroce_base_hdr); n < b.size(); n++)
+					EXPECT_EQ(parse(Bytes(b.begin(), b.begin() + long(n)), &q), MROCE_DOOR_SHORT);
+			}
+}
+
+TEST(Codec33, AcknowledgementInDataIsBounded)
+{
+	mroce_pkt p = sample(MROCE_OP_SEND, 0, 1000), q;
+	Bytes b = with_piggy(p, piggy(1, 1));
+
+	ASSERT_EQ(parse(b, &q), MROCE_DOOR_OK);
+	EXPECT_EQ(q.payload_len, 1000u);
+	ASSERT_EQ(parse(Bytes(b.begin(), b.begin() + MROCE_PULL), &q, u32(b.size())), MROCE_DOOR_OK);
+	for (u32 n_path = 0; n_path < 256; n_path++)
+		for (u32 n_stream : {0, 1, 2, 3, 255}) {
+			bool ok = n_path <= MROCE_PIGGY_BLOCKS && n_stream <= MROCE_PIGGY_BLOCKS && n_path + n_stream;
+			Bytes c = b;
+
+			c[28] = u8(n_path), c[29] = u8(n_stream);
+			mroce_door why = parse(c, &q);
+			if (ok)
+				EXPECT_NE(why, MROCE_DOOR_SHORT);
+			else
+				EXPECT_EQ(why, MROCE_DOOR_LENGTH);
+		}
+}
+
+TEST(Codec33, AcknowledgementOnlyInData)
+{
+	for (u8 type = MROCE_T_DATA + 1; type < MROCE_T_END; type++) {
+		mroce_pkt p{}, q;
+		Bytes b(200);
+
+		p.type = type, p.opcode = MROCE_C_CLOSE, p.flags = MROCE_F_PIGGY;
+		mroce_build_base(b.data(), &p);
+		EXPECT_EQ(parse(b, &q), MROCE_DOOR_FLAGS) << int(type);
+	}
+}
+
 TEST(Codec13, ReservedAndUnnegotiatedFlags)
 {
 	for (u8 op : kOps) {
@@ -325,6 +403,8 @@ TEST(Codec13, ReservedAndUnnegotiatedFlags)
 			bool known = bit & (MROCE_F_AR | MROCE_F_RTX | MROCE_F_MOVED | MROCE_F_TAIL);
 
 			c[1] = u8(bit);
+			if (bit == MROCE_F_PIGGY)
+				continue; /* below */
 			EXPECT_EQ(parse(c, &q), known ? MROCE_DOOR_OK : MROCE_DOOR_FLAGS);
 			c = b;
 			c[15] |= u8(bit);

@@ -375,6 +375,66 @@ TEST(Ack33, AckRequestProbeAndDuplicateAtOnce)
 	EXPECT_FALSE(rx.blocks().at(0).flags & MROCE_PB_DUP) << "told once";
 }
 
+/* An answer of one packet that does not ask. */
+mroce_pkt lazy(u8 path, u32 psn, u8 flags = 0)
+{
+	mroce_pkt p = Rx::pkt(path, 1, psn, flags);
+	p.opcode = MROCE_OP_READ_RSP, p.sflags = MROCE_SF_FIRST | MROCE_SF_LAST;
+	return p;
+}
+
+TEST(Ack33, LazyWaitsForAPacketOfOurs)
+{
+	Rx rx;
+	rx.settle(0);
+	rx.now += 10 * kMs;
+	EXPECT_FALSE(mroce_conn_rx_piggy(&rx));
+	rx.put(lazy(0, 1));
+	EXPECT_FALSE(rx.due()) << "not even after idle";
+	EXPECT_TRUE(mroce_conn_rx_piggy(&rx));
+	EXPECT_EQ(rx.deadline, rx.now + 160 * kUs) << "2 srtt";
+	auto b = rx.blocks(1);
+	ASSERT_EQ(b.size(), 1u);
+	EXPECT_EQ(b[0].max_psn, 1u);
+	EXPECT_FALSE(mroce_conn_rx_piggy(&rx));
+	EXPECT_EQ(rx.deadline, ~0ull);
+	rx.put(lazy(0, 2));
+	rx.now += 160 * kUs;
+	EXPECT_TRUE(rx.due()) << "no packet of ours came";
+}
+
+TEST(Ack33, LazyIsNeverLazierThanItsLimitsAndItsCompany)
+{
+	Rx rx;
+	rx.settle(0);
+	rx.srtt_ns = u32(10 * kMs);
+	rx.put(lazy(0, 1));
+	EXPECT_EQ(rx.deadline, rx.now + kMs);
+	rx.put(0, 1, 2); /* not lazy: min(srtt / 8, 25 us) */
+	EXPECT_EQ(rx.deadline, rx.now + 25 * kUs);
+	EXPECT_EQ(rx.n_lazy, 0u);
+	rx.put(lazy(0, 3));
+	EXPECT_EQ(rx.deadline, rx.now + 25 * kUs);
+	rx.blocks();
+	rx.srtt_ns = 0;
+	rx.put(lazy(0, 4));
+	EXPECT_EQ(rx.deadline, rx.now + 100 * kUs);
+	rx.put(lazy(0, 6));
+	EXPECT_TRUE(rx.due()) << "a gap";
+	rx.blocks();
+	for (u32 i = 7; i < 11; i++)
+		rx.put(lazy(0, i));
+	EXPECT_TRUE(rx.due()) << "the fourth";
+	rx.blocks();
+	rx.put(lazy(0, 11, MROCE_F_AR));
+	EXPECT_TRUE(rx.due()) << "it does ask";
+	mroce_pkt p = lazy(1, 0);
+	p.sflags = MROCE_SF_LAST;
+	EXPECT_FALSE(mroce_is_lazy(&p)) << "several packets";
+	p = lazy(1, 0), p.opcode = MROCE_OP_WRITE;
+	EXPECT_FALSE(mroce_is_lazy(&p)) << "a request";
+}
+
 TEST(Ack33, TooOldToTellIsADuplicate)
 {
 	Rx rx;

@@ -79,6 +79,38 @@ TEST_F(ConnTx, Path32Rule6_AckRequest)
 	EXPECT_TRUE(send(0, 3).flags & MROCE_F_AR);			/* small window */
 }
 
+TEST_F(ConnTx, Sec33_AnAnswerOfOnePacketDoesNotAsk)
+{
+	const u8 both = MROCE_SF_FIRST | MROCE_SF_LAST;
+	auto answer = [&](u32 path, u32 spsn, u8 tries = 0) {
+		mroce_pkt_ref r{};
+		mroce_pkt k{};
+
+		r.spsn = spsn, r.bytes = 100, r.cls = MROCE_CLASS_RSP, r.tries = tries & 0x7f;
+		k.type = MROCE_T_DATA, k.opcode = MROCE_OP_READ_RSP, k.sflags = both;
+		mroce_conn_tx_sent(&tx, path, &r, false, now, &k);
+		return k;
+	};
+	u64 probe_at, pto_at;
+
+	for (u32 i = 0; i < 3; i++)
+		mroce_cc_set_cwnd(&tx, &m.paths[i], 10 * kMss);
+	mroce_pkt k = answer(0, 0);
+	EXPECT_FALSE(k.flags & MROCE_F_AR);
+	EXPECT_TRUE(k.flags & MROCE_F_TAIL);
+	EXPECT_TRUE(mroce_is_lazy(&k));
+	probe_at = mroce_health_deadline(&tx, &m.paths[0]);
+	k = send(1, 1, false);
+	EXPECT_TRUE(k.flags & MROCE_F_AR);
+	pto_at = mroce_health_deadline(&tx, &m.paths[1]);
+	EXPECT_GE(probe_at, pto_at + 200000) << "no probe while the peer may wait";
+	EXPECT_TRUE(answer(2, 2, 1).flags & MROCE_F_AR) << "a resend asks";
+	send(0, 3);
+	EXPECT_FALSE(m.paths[0].lazy) << "the last packet counts";
+	mroce_cc_set_cwnd(&tx, &m.paths[0], 4 * kMss);
+	EXPECT_TRUE(answer(0, 4).flags & MROCE_F_AR) << "small window";
+}
+
 TEST_F(ConnTx, Path32Rule1_GapIsResentOnThatPathAtOnceInOrder)
 {
 	for (u32 i = 0; i < 8; i++)

@@ -42,12 +42,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (p.type == MROCE_T_DATA)
 			check_data(data, u32(size), p);
 	}
-	/* The same packet with only its first 128 bytes at hand, and nothing behind them. */
-	if (size > 128) {
-		std::unique_ptr<u8[]> head(new u8[128]);
+	/* The same packet with only its first MROCE_PULL bytes at hand, and nothing behind them. */
+	if (size > MROCE_PULL) {
+		std::unique_ptr<u8[]> head(new u8[MROCE_PULL]);
 
-		memcpy(head.get(), data, 128);
-		mroce_parse(head.get(), 128, u32(size), &q);
+		memcpy(head.get(), data, MROCE_PULL);
+		mroce_parse(head.get(), MROCE_PULL, u32(size), &q);
 		require(!memcmp(&p, &q, sizeof(p)));
 	}
 	return 0;

@@ -21,7 +21,8 @@ struct QpSpec {
 // The attributes of one RC connection.
 struct Rc {
 	std::optional<ibv_mtu> mtu = {}; // the smaller active MTU if not set
-	uint8_t timeout = 14, retry = 7, rnr = 7, min_rnr = 12;
+	// 4.3 s without progress: a verdict must not depend on the speed of an emulated machine
+	uint8_t timeout = 17, retry = 7, rnr = 7, min_rnr = 12;
 	uint8_t rd_atomic = 16; // clipped to what the devices can
 	uint32_t psn_ab = 0x123456, psn_ba = 0xabcdef;
 	unsigned access = all_access;
