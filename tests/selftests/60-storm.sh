@@ -15,6 +15,8 @@ sent() { [ "$(counter mr1 tx_data_pkts)" -ge "$1" ]; }
 moves() { wait_for 20 sent $(($(counter mr1 tx_data_pkts) + 50)); }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
+section() { note "$SECONDS s: $*"; }
+
 # storm ROUNDS: beside a pair of programs
 storm() {
 	local steady p
@@ -66,9 +68,11 @@ no_more() {
 }
 
 setup_pair 9000 || done_testing
+section "warming up"
 storm $((rounds / 10 + 10))
 wait_for 5 _as_before
 before=$(memory)
+section storm
 storm $rounds
 wait_for 5 _as_before
 expect "no verbs object is left on mr1" "$LEFT1" "$(resources mr1)"
@@ -76,6 +80,7 @@ expect "no verbs object is left on mr2" "$LEFT2" "$(resources mr2)"
 no_more "the storm leaves no memory behind" 2000 "$before" "$(memory)"
 teardown_pair
 
+section links
 hosts_up 2
 check "links, warming up" links 3
 before=$(memory)
@@ -83,9 +88,11 @@ check "links with a connection each" links $((rounds / 10))
 no_more "they leave no memory behind" 1000 "$before" "$(memory)"
 expect "nobody uses the module" 0 "$(module_refcount)"
 unload
+section modules
 check "modules, warming up" modules 3
 before=$(memory)
 check "modules with devices" modules $((rounds / 10))
 no_more "they leave no memory behind" 1000 "$before" "$(memory)"
+section end
 hosts_down
 done_testing

@@ -202,7 +202,7 @@ void stream_until_gone(Env &env, Stream &stream, Stream &other)
 // Traffic both ways, sleepers, then the device goes. The destroy calls at the end must all work: their handles see to that.
 void traffic(Env &env, bool both)
 {
-	Pair pair(env, {.rc = {.timeout = 12, .retry = 3}});
+	Pair pair(env, {.rc = {.timeout = 16}});
 	Channel channel = make_channel(env.a().ctx());
 	Cq idle = make_cq(env.a().ctx(), 16, channel.get());
 	Stream there(pair, true), back(pair, false);
