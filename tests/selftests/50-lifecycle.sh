@@ -17,6 +17,8 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 within() { timeout $(($1 * LAB_SLOWNESS)) "${@:2}"; }
 listening() { [ -n "$(on 2 ss -Hltn 'sport = :18515')" ]; }
 sent() { [ "$(counter "$1" tx_data_pkts)" -ge "$2" ]; }
+# not perftest: its short runs fail when its clock does not please it
+pingpong() { run_pair ibv_rc_pingpong -g "$(gid_index mr1 "$(addr4 1)")" -n "$(scaled 200 20)"; }
 as_before() { [ "$(resources mr1)" = "$IDLE1" ] && [ "$(resources mr2)" = "$IDLE2" ]; }
 
 # moves DEVICE: it sends at this moment
@@ -146,7 +148,7 @@ for i in $(seq "$(scaled 12 2)"); do
 	wait_for 5 as_before
 	expect "kill $i: nothing is left" "$IDLE1 $IDLE2" "$(resources mr1) $(resources mr2)"
 done
-check "a pair after the kills" run_pair ib_write_bw -n "$(scaled 500 50)" -s 4096
+check "a pair after the kills" pingpong
 again; nothing_left kills
 
 # What a program sees; it runs outside of h1 and h2, so that these namespaces can go
@@ -170,7 +172,7 @@ for i in $(seq "$(scaled 3 1)"); do
 	check "unload $i: and back" modprobe metaroce
 done
 check "the devices after all" devs_up
-check "a pair after all" run_pair ib_write_bw -n "$(scaled 500 50)" -s 4096
+check "a pair after all" pingpong
 again; nothing_left all
 unload
 hosts_down
