@@ -245,16 +245,33 @@ devs_up() {
 # counter DEVICE NAME
 counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
 
+# _gid ADDRESS: as sysfs writes the GID; in the shell, because a program's start takes seconds on the slowest kernel
+_gid() {
+	local -a head tail
+	local i
+	if [[ $1 != *:* ]]; then
+		IFS=. read -ra head <<<"$1"
+		printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n' "${head[@]}"
+		return
+	fi
+	IFS=: read -ra head <<<"${1%%::*}"
+	[[ $1 != *::* ]] || IFS=: read -ra tail <<<"${1#*::}"
+	for ((i = ${#head[@]}; i < 8 - ${#tail[@]}; i++)); do head[i]=0; done
+	head+=("${tail[@]}")
+	for i in "${!head[@]}"; do printf -v "head[$i]" '%04x' "0x${head[i]}"; done
+	(IFS=:; echo "${head[*]}")
+}
+
 # gid_index DEVICE ADDRESS: of the RoCE v2 entry with this IPv4 or IPv6 address
 gid_index() {
-	local dir=/sys/class/infiniband/$1/ports/1 want file index
-	want=$(python3 -c 'import ipaddress, sys
-a = ipaddress.ip_address(sys.argv[1])
-print((a if a.version == 6 else ipaddress.ip_address("::ffff:" + str(a))).exploded)' "$2") || return
+	local dir=/sys/class/infiniband/$1/ports/1 want file index gid type
+	want=$(_gid "$2")
 	for file in "$dir"/gids/*; do
-		[ "$(cat "$file" 2>/dev/null)" = "$want" ] || continue
+		{ read -r gid <"$file"; } 2>/dev/null || continue
+		[ "$gid" = "$want" ] || continue
 		index=${file##*/}
-		case $(cat "$dir/gid_attrs/types/$index" 2>/dev/null) in *v2*) echo "$index"; return 0 ;; esac
+		{ read -r type <"$dir/gid_attrs/types/$index"; } 2>/dev/null || continue
+		case $type in *v2*) echo "$index"; return 0 ;; esac
 	done
 	return 1
 }

@@ -148,6 +148,28 @@ void create_destroy_loop(Env &env)
 	}
 }
 
+// Everything new in every round, the contexts in every eighth: connected, verified messages, destroyed idle or busy.
+void storm(Env &env)
+{
+	std::unique_ptr<Env> own;
+	auto start = Clock::now();
+
+	for (int i = 0; i < env.count(500, 16); i++) {
+		if (i % 8 == 0)
+			own = std::make_unique<Env>(env.opt, cat("storm ", i));
+		Mover mover(*own, {.rc = {.timeout = 16}}, 70000);
+
+		mover.move(Op::send, {.length = 1 + own->random(4000)});
+		mover.move(Op::write, {.length = 1 + own->random(60000)});
+		mover.move(Op::read, {.length = 1 + own->random(60000)});
+		for (uint64_t k = 0; i % 2 && k < 10; k++) {
+			post_send(mover.pair.a.qp.get(), {Op::write, k, {mover.a_buf.sge(0, 60000)}, mover.b_buf.addr(), mover.b_buf.rkey()});
+			post_send(mover.pair.b.qp.get(), {Op::read, k, {mover.b_buf.sge(0, 60000)}, mover.a_buf.addr(), mover.a_buf.rkey()});
+		}
+	}
+	note("everything created and destroyed in ", seconds_since(start), " s");
+}
+
 void many_qps(Env &env, int wanted)
 {
 	int n = std::min({wanted, env.a().attr.max_qp / 2 - 4, env.b().attr.max_qp / 2 - 4});
@@ -320,6 +342,7 @@ void add_life_cases(Registry &cases)
 	cases.push_back({"A36_destroy_outstanding", destroy_outstanding});
 	cases.push_back({"B10_destroy_under_traffic", destroy_under_traffic});
 	cases.push_back({"create_destroy_loop", create_destroy_loop});
+	cases.push_back({"storm", storm});
 	cases.push_back({"qps_64", [](Env &env) { many_qps(env, 64); }});
 	cases.push_back({"qps_1000", [](Env &env) { many_qps(env, env.count(1000, 100)); }});
 	cases.push_back({"threads_post_and_poll", post_and_poll_threads});

@@ -21,6 +21,7 @@ struct Options {
 	uint64_t seed = 1;
 	std::string filter;
 	std::string exclude;
+	std::string remove;   // command that takes away the first device, or both
 	bool list = false;
 	bool fork = true;     // every case in a process of its own
 	bool lossy = false;   // the link loses or reorders: leave out cases that judge time
@@ -102,5 +103,6 @@ void add_flush_cases(Registry &);
 void add_life_cases(Registry &);
 void add_process_cases(Registry &);
 void add_hostile_cases(Registry &);
+void add_removal_cases(Registry &);
 
 } // namespace mv

@@ -24,14 +24,19 @@ const char usage_text[] =
 	"  --scale N          effort: multiplies loop counts, sets sizes (default 1; 0.1 for emulated CPUs)\n"
 	"  --slow N           patience: multiplies every deadline (default 1)\n"
 	"  --lossy            the link loses or reorders: skip cases that judge elapsed time\n"
+	"  --remove COMMAND   removes the first device, or both: only the cases named removal_ run, one for each time the devices are there\n"
 	"  --seed N           of all random choices (default 1)\n"
 	"  --no-fork          run cases in this process (for debuggers)\n"
 	"  --list             print the names of the cases\n";
 
-Registry all_cases()
+Registry all_cases(const Options &options)
 {
 	Registry cases;
 
+	if (!options.remove.empty()) {
+		add_removal_cases(cases);
+		return cases;
+	}
 	add_query_cases(cases);
 	add_mr_cases(cases);
 	add_qp_cases(cases);
@@ -76,6 +81,7 @@ void set_option(Options &options, int key, const char *value)
 	case 'x': options.exclude = value; break;
 	case 's': options.scale = number(value, "scale", 1e-6); break;
 	case 'w': options.slow = number(value, "slow", 1e-6); break;
+	case 'r': options.remove = value; break;
 	case 'S': options.seed = std::strtoull(value, nullptr, 0); break;
 	case 'L': options.lossy = true; break;
 	case 'n': options.fork = false; break;
@@ -91,10 +97,10 @@ Options parse(int argc, char **argv)
 		{"gid", required_argument, nullptr, 'g'},     {"peer-gid", required_argument, nullptr, 'G'},
 		{"port", required_argument, nullptr, 'p'},    {"filter", required_argument, nullptr, 'f'},
 		{"exclude", required_argument, nullptr, 'x'}, {"scale", required_argument, nullptr, 's'},
-		{"slow", required_argument, nullptr, 'w'},    {"seed", required_argument, nullptr, 'S'},
-		{"lossy", no_argument, nullptr, 'L'},         {"no-fork", no_argument, nullptr, 'n'},
-		{"list", no_argument, nullptr, 'l'},          {"help", no_argument, nullptr, 'h'},
-		{nullptr, 0, nullptr, 0},
+		{"slow", required_argument, nullptr, 'w'},    {"remove", required_argument, nullptr, 'r'},
+		{"seed", required_argument, nullptr, 'S'},    {"lossy", no_argument, nullptr, 'L'},
+		{"no-fork", no_argument, nullptr, 'n'},       {"list", no_argument, nullptr, 'l'},
+		{"help", no_argument, nullptr, 'h'},          {nullptr, 0, nullptr, 0},
 	};
 	Options options;
 	int key;
@@ -116,7 +122,7 @@ Registry chosen(const Options &options)
 	std::regex wanted(options.filter, std::regex::extended), unwanted(options.exclude, std::regex::extended);
 	Registry result;
 
-	for (Case &item : all_cases()) {
+	for (Case &item : all_cases(options)) {
 		if (!options.filter.empty() && !std::regex_search(item.name, wanted))
 			continue;
 		if (!options.exclude.empty() && std::regex_search(item.name, unwanted))
