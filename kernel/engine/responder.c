@@ -245,10 +245,10 @@ static void mroce_post_recv_cqe(struct mroce_qp *qp, const struct mroce_msg_rec 
 
 	if (rec->hflags & MROCE_HF_IMM) {
 		cqe.imm_inv = rec->imm;
-		cqe.wc_flags = IB_WC_WITH_IMM;
+		cqe.wc_flags = METAROCE_WC_IMM;
 	} else if (rec->hflags & MROCE_HF_INV) {
 		cqe.imm_inv = rec->inv_rkey;
-		cqe.wc_flags = IB_WC_WITH_INVALIDATE;
+		cqe.wc_flags = METAROCE_WC_INV;
 	}
 	recv->bound = 0;
 	rq->completed++;

@@ -254,11 +254,16 @@ static bool mroce_cqe_to_wc(struct mroce_cq *cq, const struct metaroce_cqe *cqe,
 	wc->vendor_err = cqe->vendor_err;
 	wc->byte_len = cqe->byte_len;
 	wc->qp = qp->ibqp;
-	wc->wc_flags = cqe->wc_flags;
-	if (cqe->wc_flags & IB_WC_WITH_INVALIDATE)
-		wc->ex.invalidate_rkey = cqe->imm_inv;
-	else
+	if (cqe->wc_flags & METAROCE_WC_GRH)
+		wc->wc_flags |= IB_WC_GRH;
+	if (cqe->wc_flags & METAROCE_WC_IMM) {
+		wc->wc_flags |= IB_WC_WITH_IMM;
 		wc->ex.imm_data = (__force __be32)cqe->imm_inv;
+	}
+	if (cqe->wc_flags & METAROCE_WC_INV) {
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = cqe->imm_inv;
+	}
 	wc->src_qp = cqe->src_qp;
 	wc->pkey_index = cqe->pkey_index;
 	wc->slid = cqe->slid;

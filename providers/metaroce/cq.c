@@ -203,7 +203,7 @@ static void copy_wc(struct ibv_wc *wc, const struct metaroce_cqe *cqe)
 	wc->invalidated_rkey = cqe->imm_inv;
 	wc->qp_num = cqe->qp_num;
 	wc->src_qp = cqe->src_qp;
-	wc->wc_flags = cqe->wc_flags;
+	wc->wc_flags = mroce_wc_flags(cqe);
 	wc->pkey_index = cqe->pkey_index;
 	wc->slid = cqe->slid;
 	wc->sl = cqe->sl;

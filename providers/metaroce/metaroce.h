@@ -191,6 +191,14 @@ struct ibv_cq_ex *mroce_create_cq_ex(struct ibv_context *context,
 int mroce_resize_cq(struct ibv_cq *cq, int cqe);
 int mroce_destroy_cq(struct ibv_cq *cq);
 int mroce_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+/* As enum ibv_wc_flags. */
+static inline unsigned int mroce_wc_flags(const struct metaroce_cqe *cqe)
+{
+	return (cqe->wc_flags & METAROCE_WC_GRH ? IBV_WC_GRH : 0U) |
+	       (cqe->wc_flags & METAROCE_WC_IMM ? IBV_WC_WITH_IMM : 0U) |
+	       (cqe->wc_flags & METAROCE_WC_INV ? IBV_WC_WITH_INV : 0U);
+}
+
 const struct metaroce_cqe *mroce_cq_next(struct mroce_cq *cq, int *error);
 
 /* cq_ex.c */

@@ -128,6 +128,10 @@ struct metaroce_rqe {
 
 #define METAROCE_RQE_HDR	16
 
+#define METAROCE_WC_GRH		0x01
+#define METAROCE_WC_IMM		0x02
+#define METAROCE_WC_INV		0x04
+
 /* Completion, written by the kernel.  status and opcode are those of ibv_wc. */
 struct metaroce_cqe {
 	__aligned_u64 wr_id;
@@ -138,7 +142,7 @@ struct metaroce_cqe {
 	__u32 imm_inv;
 	__u32 qp_num;
 	__u32 src_qp;
-	__u32 wc_flags;
+	__u32 wc_flags;			/* METAROCE_WC_*: neither ibv_wc's nor ib_wc's are the other's */
 	__u32 vendor_err;
 	__u16 pkey_index;
 	__u16 slid;
