@@ -245,16 +245,24 @@ devs_up() {
 # counter DEVICE NAME
 counter() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
 
-# gid_index DEVICE ADDRESS: of the RoCE v2 entry with this IPv4 or IPv6 address
+# _gid ADDRESS: an IPv4 or IPv6 address as the GID table shows it
+_gid() {
+	local addr=$1 colons=${1//[!:]/} zeros=0:0:0:0:0:0:0:
+	local -a groups
+	if [ -z "$colons" ]; then
+		IFS=. read -ra groups <<<"$addr"
+		printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n' "${groups[@]}"
+	else
+		IFS=: read -ra groups <<<"${addr/::/:${zeros:0:16 - 2 * ${#colons}}}"
+		printf '%04x:%04x:%04x:%04x:%04x:%04x:%04x:%04x\n' "${groups[@]/#/0x0}"
+	fi
+}
+
+# gid_index DEVICE ADDRESS: of the RoCE v2 entry with this IPv4 or IPv6 address. One process: emulated CPUs start them slowly.
 gid_index() {
-	local dir=/sys/class/infiniband/$1/ports/1 want file index
-	want=$(python3 -c 'import ipaddress, sys
-a = ipaddress.ip_address(sys.argv[1])
-print((a if a.version == 6 else ipaddress.ip_address("::ffff:" + str(a))).exploded)' "$2") || return
-	for file in "$dir"/gids/*; do
-		[ "$(cat "$file" 2>/dev/null)" = "$want" ] || continue
-		index=${file##*/}
-		case $(cat "$dir/gid_attrs/types/$index" 2>/dev/null) in *v2*) echo "$index"; return 0 ;; esac
+	local dir=/sys/class/infiniband/$1/ports/1 file
+	for file in $(grep -lxs "$(_gid "$2")" "$dir"/gids/*); do
+		grep -qs v2 "$dir/gid_attrs/types/${file##*/}" && echo "${file##*/}" && return
 	done
 	return 1
 }
@@ -269,7 +277,19 @@ module_loaded() { [ -d /sys/module/metaroce ]; }
 
 PAIR_DEV1=mr1 PAIR_DEV2=mr2 PAIR_HOST1=1 PAIR_HOST2=2 PAIR_TIMEOUT=60
 
-_ready_or_gone() { ! kill -0 "$1" 2>/dev/null || [ -n "$(on "$2" ss -Hltn "sport = :$3")" ]; }
+# _listens HOST PORT PID SECONDS: waits until something listens there; false if the process ends before. One shell does all the
+# looking: starting ip and ss again and again takes seconds on emulated CPUs, just when the server needs them.
+_listens() {
+	on "$1" bash -c '
+		end=$((SECONDS + $3))
+		while kill -0 "$2" && [ $SECONDS -lt $end ]; do
+			while read -r _ local _ state _; do
+				[ "${local##*:} $state" != "$1 0A" ] || exit 0
+			done < <(cat /proc/net/tcp /proc/net/tcp6)
+			sleep 0.1
+		done
+		exit 1' listens "$(printf %04X "$2")" "$3" $(($4 * LAB_SLOWNESS)) 2>/dev/null
+}
 
 # run_pair TOOL [OPTION...]: a perftest program, or another with its options -d and SERVER; the server on h2, the client on h1.
 # Prints what the client prints; the server's part is in $LAB_TMP/server.log. PAIR_ADDR is where the client connects.
@@ -279,7 +299,7 @@ run_pair() {
 	addr=${PAIR_ADDR:-$(addr4 $PAIR_HOST2)}
 	on $PAIR_HOST2 timeout $((PAIR_TIMEOUT * LAB_SLOWNESS)) "$tool" -d $PAIR_DEV2 -p $port "$@" >"$LAB_TMP/server.log" 2>&1 </dev/null &
 	server=$!
-	wait_for 10 _ready_or_gone $server $PAIR_HOST2 $port && kill -0 $server 2>/dev/null || {
+	_listens $PAIR_HOST2 $port $server 10 || {
 		echo "the server of $tool does not listen: $(cat "$LAB_TMP/server.log")"
 		kill $server 2>/dev/null
 		wait $server
