@@ -286,7 +286,19 @@ module_loaded() { [ -d /sys/module/metaroce ]; }
 
 PAIR_DEV1=mr1 PAIR_DEV2=mr2 PAIR_HOST1=1 PAIR_HOST2=2 PAIR_TIMEOUT=60
 
-_ready_or_gone() { ! kill -0 "$1" 2>/dev/null || [ -n "$(on "$2" ss -Hltn "sport = :$3")" ]; }
+# _listens HOST PORT PID SECONDS: waits until something listens there; false if the process ends before. One shell does all the
+# looking: starting ip and ss again and again takes seconds on emulated CPUs, just when the server needs them.
+_listens() {
+	on "$1" bash -c '
+		end=$((SECONDS + $3))
+		while kill -0 "$2" && [ $SECONDS -lt $end ]; do
+			while read -r _ local _ state _; do
+				[ "${local##*:} $state" != "$1 0A" ] || exit 0
+			done < <(cat /proc/net/tcp /proc/net/tcp6)
+			sleep 0.1
+		done
+		exit 1' listens "$(printf %04X "$2")" "$3" $(($4 * LAB_SLOWNESS)) 2>/dev/null
+}
 
 # run_pair TOOL [OPTION...]: a perftest program, or another with its options -d and SERVER; the server on h2, the client on h1.
 # Prints what the client prints; the server's part is in $LAB_TMP/server.log. PAIR_ADDR is where the client connects.
@@ -296,7 +308,7 @@ run_pair() {
 	addr=${PAIR_ADDR:-$(addr4 $PAIR_HOST2)}
 	on $PAIR_HOST2 timeout $((PAIR_TIMEOUT * LAB_SLOWNESS)) "$tool" -d $PAIR_DEV2 -p $port "$@" >"$LAB_TMP/server.log" 2>&1 </dev/null &
 	server=$!
-	wait_for 10 _ready_or_gone $server $PAIR_HOST2 $port && kill -0 $server 2>/dev/null || {
+	_listens $PAIR_HOST2 $port $server 10 || {
 		echo "the server of $tool does not listen: $(cat "$LAB_TMP/server.log")"
 		kill $server 2>/dev/null
 		wait $server
