@@ -3,7 +3,7 @@
 #include "conn_rx.h"
 
 #define DELAY_MAX_NS	25000u	/* of the delayed acknowledgement */
-#define LAZY_MIN_NS	100000u	/* of what may wait for a DATA packet */
+#define LAZY_MIN_NS	250000u	/* of what may wait for a DATA packet */
 #define LAZY_MAX_NS	1000000u
 #define IDLE_NS		1000000u /* if no RTT is known */
 #define BYTES_PER_ACK	16384u

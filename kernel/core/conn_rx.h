@@ -74,7 +74,7 @@ enum mroce_path_verdict mroce_conn_rx_check(const struct mroce_conn_rx *rx,
  * duplicate; or after pkts_per_ack packets or, at pkts_per_ack <= 4 (window
  * below 64 packets), 16 KiB since the last block; else arms the delayed
  * acknowledgement min(srtt / 8, 25 us).  A lazy packet (mroce_is_lazy(), 3.3)
- * that fills no gap is owed only clamp(2 srtt, 100 us, 1 ms) later: by then a
+ * that fills no gap is owed only clamp(2 srtt, 250 us, 1 ms) later: by then a
  * request will mostly have carried the block.
  */
 void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p,

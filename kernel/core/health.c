@@ -12,7 +12,7 @@ static u64 path_lazy(const struct mroce_conn_tx *tx, const struct mroce_tx_path 
 {
 	if (!p->lazy)
 		return 0;
-	return clamp_t(u64, 4ull * mroce_conn_tx_srtt(tx, p), MS / 5, 2 * MS);
+	return clamp_t(u64, 4ull * mroce_conn_tx_srtt(tx, p), MS / 2, 2 * MS);
 }
 
 static u64 path_pto(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)

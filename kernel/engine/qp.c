@@ -301,7 +301,7 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 	mroce_unlock_both(qp);
 }
 
-void mroce_qp_run(struct mroce_qp *qp)
+static void mroce_qp_transmit(struct mroce_qp *qp, void (*run)(struct mroce_conn *conn))
 {
 	struct mroce_conn *conn;
 
@@ -316,23 +316,45 @@ void mroce_qp_run(struct mroce_qp *qp)
 				mroce_retry_before_open(qp);
 		}
 		spin_unlock(&conn->tx_lock);
-		mroce_conn_run(conn);
+		run(conn);
 	}
 	rcu_read_unlock_bh();
 }
 
+void mroce_qp_run(struct mroce_qp *qp)
+{
+	mroce_qp_transmit(qp, mroce_conn_run);
+}
+
+/* A doorbell in ERR: what was posted is flushed.  False: not in ERR. */
+static bool mroce_flush_posted(struct mroce_qp *qp)
+{
+	if (READ_ONCE(qp->state) != IB_QPS_ERR)
+		return false;
+	spin_lock(&qp->rx_lock);
+	spin_lock(&qp->sq_lock);
+	if (qp->state == IB_QPS_ERR)
+		mroce_flush(qp);
+	spin_unlock(&qp->sq_lock);
+	spin_unlock(&qp->rx_lock);
+	return true;
+}
+
 void mroce_qp_doorbell_bh(struct mroce_qp *qp)
 {
-	if (READ_ONCE(qp->state) == IB_QPS_ERR) {
-		spin_lock(&qp->rx_lock);
-		spin_lock(&qp->sq_lock);
-		if (qp->state == IB_QPS_ERR)
-			mroce_flush(qp);
-		spin_unlock(&qp->sq_lock);
-		spin_unlock(&qp->rx_lock);
-		return;
-	}
-	mroce_qp_run(qp);
+	if (!mroce_flush_posted(qp))
+		mroce_qp_run(qp);
+}
+
+static void mroce_qp_arm_late(struct mroce_qp *qp)
+{
+	struct mroce_conn *conn;
+
+	rcu_read_lock_bh();
+	conn = rcu_dereference_bh(qp->conn);
+	if (conn)
+		mroce_conn_arm_late(conn);
+	rcu_read_unlock_bh();
 }
 
 void mroce_engine_doorbell(struct mroce_qp *qp)
@@ -342,8 +364,13 @@ void mroce_engine_doorbell(struct mroce_qp *qp)
 		return;
 	}
 	local_bh_disable();
-	mroce_qp_doorbell_bh(qp);
-	local_bh_enable();
+	if (mroce_flush_posted(qp)) {
+		local_bh_enable();
+		return;
+	}
+	mroce_qp_transmit(qp, mroce_conn_run_unarmed);
+	local_bh_enable();	/* the packets go their way, and answers may be there */
+	mroce_qp_arm_late(qp);
 }
 
 void mroce_engine_recv_posted(struct mroce_qp *qp)

@@ -158,13 +158,12 @@ static void mroce_conn_arm(struct mroce_conn *conn, u64 when)
 	hrtimer_start(&conn->tx_timer, ns_to_ktime(when), HRTIMER_MODE_ABS_SOFT);
 }
 
-void mroce_conn_tx_update(struct mroce_conn *conn)
+static void mroce_conn_tx_count(struct mroce_conn *conn)
 {
 	struct mroce_conn_tx_stats *now = &conn->tx.stats, *seen = &conn->seen;
 	struct mroce_dev *dev = conn->dev;
 
 	lockdep_assert_held(&conn->tx_lock);
-	mroce_conn_arm(conn, conn->tx.next_timer);
 	if (!memcmp(now, seen, sizeof(*now)))
 		return;
 	mroce_count_add(dev, lost, now->lost - seen->lost);
@@ -176,6 +175,23 @@ void mroce_conn_tx_update(struct mroce_conn *conn)
 	mroce_count_add(dev, moved, now->moved - seen->moved);
 	mroce_count_add(dev, bad_ack, now->bad_ack - seen->bad_ack);
 	*seen = *now;
+}
+
+void mroce_conn_tx_update(struct mroce_conn *conn)
+{
+	mroce_conn_arm(conn, conn->tx.next_timer);
+	mroce_conn_tx_count(conn);
+}
+
+void mroce_conn_arm_late(struct mroce_conn *conn)
+{
+	/* without the lock: whoever changes next_timer meanwhile arms himself */
+	if (mroce_conn_state(conn) != MROCE_CONN_OPEN ||
+	    READ_ONCE(conn->tx.next_timer) >= READ_ONCE(conn->tx_armed))
+		return;
+	spin_lock(&conn->tx_lock);
+	mroce_conn_arm(conn, conn->tx.next_timer);
+	spin_unlock(&conn->tx_lock);
 }
 
 enum hrtimer_restart mroce_tx_timer(struct hrtimer *timer)
@@ -352,7 +368,7 @@ static bool mroce_may_run_here(struct mroce_conn *conn)
 	return true;
 }
 
-void mroce_conn_run(struct mroce_conn *conn)
+static void mroce_conn_transmit(struct mroce_conn *conn, bool arm)
 {
 	u32 budget = READ_ONCE(conn->dev->set.run_budget);
 	struct mroce_pkt_ref ref;
@@ -395,7 +411,10 @@ void mroce_conn_run(struct mroce_conn *conn)
 		if (!sent)
 			break;
 	}
-	mroce_conn_tx_update(conn);
+	if (arm)
+		mroce_conn_tx_update(conn);
+	else
+		mroce_conn_tx_count(conn);
 out:
 	spin_unlock(&conn->tx_lock);
 	rcu_read_unlock_bh();
@@ -405,6 +424,16 @@ out:
 		mroce_count(conn->dev, deferred_runs);
 		mroce_conn_defer(conn);
 	}
+}
+
+void mroce_conn_run(struct mroce_conn *conn)
+{
+	mroce_conn_transmit(conn, true);
+}
+
+void mroce_conn_run_unarmed(struct mroce_conn *conn)
+{
+	mroce_conn_transmit(conn, false);
 }
 
 void mroce_conn_kick(struct mroce_conn *conn)
