@@ -18,10 +18,10 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 
 section() { note "$SECONDS s: $*"; }
 
-# storm ROUNDS: beside a pair of programs
+# storm ROUNDS: beside a pair of programs, whose time-out is long because the storm may take all CPUs of the slowest kernel for a second
 storm() {
 	local steady p
-	PAIR_TIMEOUT=600 run_pair ib_write_bw -D 600 -s 4096 >"$LAB_TMP/steady" 2>&1 &
+	PAIR_TIMEOUT=600 run_pair ib_write_bw -D 600 -s 4096 -u 18 >"$LAB_TMP/steady" 2>&1 &
 	steady=$!
 	check "steady traffic" moves || note "$(cat "$LAB_TMP/steady")"
 	run_verbs 100 --filter '^storm$' --scale "$(awk -v n="$1" 'BEGIN { print n / 500 }')"
