@@ -47,6 +47,8 @@ modules() {
 # memory: kB that the kernel holds, by kind, after all that it can give back
 memory() {
 	local i file
+	# emptying the quarantine, cache by cache, takes minutes there
+	[ "$LAB_KERNEL" != smp-debug ] || return
 	for i in 1 2 3; do
 		sleep 1
 		echo 3 >/proc/sys/vm/drop_caches
@@ -65,6 +67,7 @@ memory() {
 # no_more DESCRIPTION BEFORE AFTER: no kind of memory has grown. The limits, in kB, are more than twice what was seen to be noise; one
 # pair of queue pairs with its connection has 370 kB of Slab and 56 of Vmalloc. Smaller things are for kmemleak, which the lab asks at the end.
 no_more() {
+	[ "$2" ] || { skip "$1" "not measured on this kernel"; return; }
 	note "$(paste <(echo "$2") <(echo "$3"))"
 	expect "$1" "" "$(paste -d ' ' <(echo "$2") <(echo "$3") | awk '
 		BEGIN { limit["Slab"] = 400; limit["Percpu"] = 50; limit["Vmalloc"] = 100; limit["All"] = 3000 }
