@@ -64,14 +64,21 @@ memory() {
 		}' /proc/meminfo
 }
 
-# no_more DESCRIPTION BEFORE AFTER: no kind of memory has grown. The limits, in kB, are more than twice what was seen to be noise; one
-# pair of queue pairs with its connection has 370 kB of Slab and 56 of Vmalloc. Smaller things are for kmemleak, which the lab asks at the end.
+# no_more DESCRIPTION BEFORE: no kind of memory has grown for good. The limits, in kB, are more than twice what was seen to be noise (on
+# kernels with several CPUs some 15 MB of free pages come back late); one pair of queue pairs with its connection has 370 kB of Slab and
+# 56 of Vmalloc. Smaller things are for kmemleak, which the lab asks at the end.
 no_more() {
+	local after grown
 	[ "$2" ] || { skip "$1" "not measured on this kernel"; return; }
-	note "$(paste <(echo "$2") <(echo "$3"))"
-	expect "$1" "" "$(paste -d ' ' <(echo "$2") <(echo "$3") | awk '
-		BEGIN { limit["Slab"] = 400; limit["Percpu"] = 50; limit["Vmalloc"] = 100; limit["All"] = 3000 }
-		$4 - $2 > limit[$1] { print $1 " + " $4 - $2 " kB" }')"
+	for _ in 1 2 3; do
+		after=$(memory)
+		grown=$(paste -d ' ' <(echo "$2") <(echo "$after") | awk -v pages="$(($(nproc) > 1 ? 25000 : 3000))" '
+			BEGIN { limit["Slab"] = 400; limit["Percpu"] = 50; limit["Vmalloc"] = 100; limit["All"] = pages }
+			$4 - $2 > limit[$1] { print $1 " + " $4 - $2 " kB" }')
+		[ "$grown" ] || break
+	done
+	note "$(paste <(echo "$2") <(echo "$after"))"
+	expect "$1" "" "$grown"
 }
 
 setup_pair 9000 || done_testing
@@ -84,7 +91,7 @@ storm $rounds
 wait_for 5 _as_before
 expect "no verbs object is left on mr1" "$LEFT1" "$(resources mr1)"
 expect "no verbs object is left on mr2" "$LEFT2" "$(resources mr2)"
-no_more "the storm leaves no memory behind" "$before" "$(memory)"
+no_more "the storm leaves no memory behind" "$before"
 teardown_pair
 
 section links
@@ -92,14 +99,14 @@ hosts_up 2
 check "links, warming up" links 2
 before=$(memory)
 check "links with a connection each" links $links
-no_more "they leave no memory behind" "$before" "$(memory)"
+no_more "they leave no memory behind" "$before"
 expect "nobody uses the module" 0 "$(module_refcount)"
 unload
 section modules
 check "modules, warming up" modules 2
 before=$(memory)
 check "modules with devices" modules $links
-no_more "they leave no memory behind" "$before" "$(memory)"
+no_more "they leave no memory behind" "$before"
 section end
 hosts_down
 done_testing
