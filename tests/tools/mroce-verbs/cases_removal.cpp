@@ -184,6 +184,7 @@ void require_gone(End &end)
 	init.cap = {4, 4, 1, 1, 0};
 	init.qp_type = IBV_QPT_RC;
 	EIO_FOR(Qp, ibv_create_qp(pd, &init));
+	EIO_FROM(try_recv(qp, 1, {}));
 	EIO_FROM(ibv_poll_cq(end.rcq.get(), 1, &wc));
 }
 
