@@ -53,6 +53,7 @@ void mroce_conn_tx_init(struct mroce_conn_tx *tx, struct mroce_tx_path *paths, v
 	tx->payload = mss;
 	tx->rng = seed;
 	tx->max_ack_delay = 25000;
+	tx->tick_ns = MROCE_TICK_NS;
 	tx->next_timer = ~0ull;
 	for (i = 0; i < n; i++) {
 		paths[i].secret = mroce_sched_random(tx);

@@ -47,6 +47,7 @@ struct mroce_conn_tx {
 	u64 inflight;		/* bytes on all paths */
 	u64 next_timer;		/* ~0: none; may be early; see mroce_conn_tx_timer() */
 	u64 max_ack_delay;	/* peer's, ns; the owner may change it */
+	u32 tick_ns;		/* no timer is shorter: MROCE_TICK_NS; the owner may change it */
 	u64 rng;		/* state of the path choice and port generator */
 	u32 srtt_ns, min_rtt_ns; /* of the connection: smallest of its paths; 0 unknown */
 	u32 n_data;		/* DATA packets in flight on all paths */

@@ -17,8 +17,8 @@ static u64 path_lazy(const struct mroce_conn_tx *tx, const struct mroce_tx_path 
 
 static u64 path_pto(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return mroce_rtt_pto(&p->rtt, mroce_conn_tx_srtt(tx, p), tx->max_ack_delay) +
-	       path_lazy(tx, p);
+	return mroce_rtt_pto(&p->rtt, mroce_conn_tx_srtt(tx, p), tx->tick_ns,
+			     tx->max_ack_delay) + path_lazy(tx, p);
 }
 
 /* PTO with its back-off: x1, x1, x2, x3. */
@@ -31,7 +31,7 @@ static u64 path_pto_backed_off(const struct mroce_conn_tx *tx, const struct mroc
 
 static u64 path_quiet(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return max_t(u64, mroce_conn_tx_srtt(tx, p) / 4, MROCE_TICK_NS) + path_lazy(tx, p);
+	return max_t(u64, mroce_conn_tx_srtt(tx, p) / 4, tx->tick_ns) + path_lazy(tx, p);
 }
 
 static bool tail_wanted(const struct mroce_tx_path *p)
@@ -423,7 +423,7 @@ static bool path_is_gray(const struct mroce_conn_tx *tx, u32 i)
 static void round_congestion(struct mroce_conn_tx *tx, u32 i, u64 now)
 {
 	struct mroce_tx_path *p = &tx->path[i];
-	bool slow = p->srtt_ns > 2ull * mroce_conn_tx_srtt(tx, NULL) + 2 * MROCE_TICK_NS;
+	bool slow = p->srtt_ns > 2ull * mroce_conn_tx_srtt(tx, NULL) + 2ull * tx->tick_ns;
 	bool bad = slow || (p->round_ce && p->alpha > MROCE_ALPHA_ONE / 2);
 	u32 k, good = 0;
 

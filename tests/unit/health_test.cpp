@@ -154,6 +154,14 @@ TEST_F(Health, Path32Rule5_TailProbeNotBelowATick)
 	EXPECT_EQ(tx->next_timer, now + MROCE_TICK_NS);
 }
 
+TEST_F(Health, Path32Rule5_TheOwnerKnowsItsTick)
+{
+	set_rtt(20000);
+	tx->tick_ns = 1000;
+	send(2);
+	EXPECT_EQ(tx->next_timer, now + 5000);	/* a quarter of the round trip */
+}
+
 TEST_F(Health, Path32Rule5_NothingUnackedNoProbe)
 {
 	set_rtt(1000000);
