@@ -129,6 +129,10 @@ void mroce_conn_tx_sent(struct mroce_conn_tx *tx, u32 path, const struct mroce_p
 	mroce_cc_sent(tx, now);
 	if (!p->n_flight)
 		p->pto_base = now;
+	if (!ref->tries && tx->drained == more) {
+		tx->drained = !more;
+		tx->rearm = 1;
+	}
 	mroce_conn_tx_out(tx, p);
 	fill(p, path, mroce_path_push(p, ref, now), now, pkt);
 	mroce_conn_tx_in(tx, p);
@@ -138,7 +142,7 @@ void mroce_conn_tx_sent(struct mroce_conn_tx *tx, u32 path, const struct mroce_p
 	/* an answer of one packet waits for the next request to carry its acknowledgement */
 	p->lazy = mroce_is_lazy(pkt) && !ref->tries;
 	if (((!more || (pkt->sflags & MROCE_SF_LAST)) && !p->lazy) ||
-	    p->cwnd <= 4 * tx->payload || !mroce_path_room(p)) {
+	    p->cwnd <= MROCE_CC_MIN_PKTS * tx->payload || !mroce_path_room(p)) {
 		pkt->flags |= MROCE_F_AR;
 		p->lazy = 0;
 	}

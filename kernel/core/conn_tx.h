@@ -63,6 +63,7 @@ struct mroce_conn_tx {
 	u8 n_sendable, n_active;
 	u8 rr;			/* where next() looks first */
 	u8 attached;
+	u8 drained;		/* the last new packet was the last there was */
 	u8 rearm;		/* deadlines of several paths changed */
 	struct mroce_port_cache cache[MROCE_MAX_PLANES];
 };

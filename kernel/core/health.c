@@ -31,7 +31,10 @@ static u64 path_pto_backed_off(const struct mroce_conn_tx *tx, const struct mroc
 
 static u64 path_quiet(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return max_t(u64, mroce_conn_tx_srtt(tx, p) / 4, tx->tick_ns) + path_lazy(tx, p);
+	u64 srtt = mroce_conn_tx_srtt(tx, p);
+
+	/* As long as there is more to send, the next packet shows the gap as well. */
+	return max_t(u64, tx->drained ? srtt / 4 : srtt, tx->tick_ns) + path_lazy(tx, p);
 }
 
 static bool tail_wanted(const struct mroce_tx_path *p)

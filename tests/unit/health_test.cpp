@@ -33,7 +33,8 @@ struct Health : ::testing::Test {
 		tx->srtt_ns = ns;
 	}
 
-	u32 send(u32 i)
+	/* @more: the connection has another packet, so that no tail is to be probed soon. */
+	u32 send(u32 i, bool more = false)
 	{
 		mroce_pkt_ref r{};
 		mroce_pkt k{};
@@ -41,7 +42,7 @@ struct Health : ::testing::Test {
 		r.qpn = 1;
 		r.spsn = spsn++;
 		r.bytes = kMss;
-		mroce_conn_tx_sent(tx, i, &r, true, now, &k);
+		mroce_conn_tx_sent(tx, i, &r, more, now, &k);
 		return k.path_psn;
 	}
 
@@ -143,6 +144,16 @@ TEST_F(Health, Path32Rule5_OneTailProbePerQuietPeriod)
 	silence(now + 400000);
 	EXPECT_EQ(tx->stats.probes, 1u);
 	send(2);				/* a new quiet period */
+	silence(now + 250000);
+	EXPECT_EQ(tx->stats.tail_probes, 2u);
+}
+
+TEST_F(Health, Path32Rule5_NoTailAsLongAsThereIsMore)
+{
+	set_rtt(1000000);
+	send(2, true);
+	EXPECT_EQ(tx->next_timer, now + 1000000);	/* the path may have become idle, though */
+	send(3, false);
 	silence(now + 250000);
 	EXPECT_EQ(tx->stats.tail_probes, 2u);
 }
