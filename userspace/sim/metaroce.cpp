@@ -222,7 +222,11 @@ void MetaRoce::send_data(Endpoint &e, u32 path, const mroce_pkt_ref &ref, bool m
 				     (idx + 1 == m.npkts ? MROCE_SF_LAST : 0));
 	mroce_conn_tx_sent(&e.tx, path, &ref, more, net_.world.now_ns(), &pkt);
 
-	const mroce_tx_path &tp = e.paths[path];
+	mroce_tx_path &tp = e.paths[path];
+
+	if (!s_.tail_probe)
+		tp.tail_probed = 1;
+
 	u32 i = make(e, DATA, tp.plane, tp.sport, ref.bytes);
 	Packet &p = net_.world.packets[i];
 
@@ -512,8 +516,12 @@ void MetaRoce::ack_rx(Endpoint &e, u32 pkt)
 	u32 n;
 
 	for (u32 i = 0; i < b.n_path; i++) {
+		u64 cuts = e.tx.stats.loss_cuts;
+
 		if (mroce_conn_tx_ack(&e.tx, &b.path[i], net_.world.now_ns(), refs, &n))
 			continue;
+		if (s_.halve_on_loss && e.tx.stats.loss_cuts != cuts)
+			mroce_cc_halve(&e.tx, &e.paths[b.path[i].path_id]);
 		for (u32 k = 0; k < n; k++)
 			mroce_stream_tx_arrived(&e.out, refs[k].spsn);
 		if (n)
@@ -523,13 +531,17 @@ void MetaRoce::ack_rx(Endpoint &e, u32 pkt)
 		stream_block(e, b.stream);
 	if (e.tx.srtt_ns)
 		e.rx.srtt_ns = e.tx.srtt_ns;
-	ablate(e);
+	if (!s_.per_path_windows)
+		one_window(e);
 	kick(e);
 	arm(e);
 }
 
-void MetaRoce::ablate(Endpoint &)
+/* One window for all paths: that of a path never binds. */
+void MetaRoce::one_window(Endpoint &e)
 {
+	for (mroce_tx_path &p : e.paths)
+		mroce_cc_set_cwnd(&e.tx, &p, mroce_cc_limit(&e.tx));
 }
 
 void MetaRoce::carrier(u32 host, u32 plane, bool up)

@@ -72,7 +72,7 @@ private:
 	void share_rx(Endpoint &e, const Packet &p, u32 bytes);
 	void ack_run(Endpoint &e, bool probed);
 	void stream_block(Endpoint &e, const mroce_ack_stream &b);
-	void ablate(Endpoint &e);
+	void one_window(Endpoint &e);
 	mroce_share &share(u32 host, u32 plane);
 
 	Network &net_;
