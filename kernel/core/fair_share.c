@@ -52,6 +52,8 @@ bool mroce_share_rx(struct mroce_share *s, struct mroce_share_peer *p, u32 bytes
 		p->active = 1;
 		p->age = 0;
 		p->rate = 0;
+		if (!s->peers)		/* after a pause: nobody was held back */
+			s->total = s->capacity;
 		p->next = s->peers;
 		s->peers = p;
 		s->n_active++;
@@ -68,25 +70,43 @@ static bool is_silent(const struct mroce_share *s, const struct mroce_share_peer
 	return silent > (u64)share_rtt(s) * (p->demand ? KEEP_RTTS_QUEUED : KEEP_RTTS);
 }
 
+/* Bits in nanoseconds to bit/s. */
+static u64 rate_of(u64 bits, u64 ns)
+{
+	return mul_u64_u64_div_u64(bits, 1000000000ull, ns);
+}
+
+/* Moves an average over about @span ns to what was seen for @passed ns. */
+static u64 average(u64 avg, u64 seen, u64 passed, u64 span)
+{
+	passed = min_t(u64, passed, span);
+	if (seen > avg)
+		return avg + mul_u64_u64_div_u64(seen - avg, passed, span);
+	return avg - mul_u64_u64_div_u64(avg - seen, passed, span);
+}
+
 /* What the peer could use, bit/s: what it has queued, and twice what it sends now. */
 static u64 peer_wants(const struct mroce_share *s, const struct mroce_share_peer *p)
 {
-	u64 bits = ((u64)p->demand << DEMAND_SHIFT) * 8;
-	u64 wants = p->demand == 0xffff ? ~0ull :
-		    mul_u64_u64_div_u64(bits, 1000000000ull, share_rtt(s));
+	u64 wants;
 
+	if (p->demand == 0xffff)
+		wants = ~0ull;
+	else
+		wants = rate_of(((u64)p->demand << DEMAND_SHIFT) * 8, share_rtt(s));
 	if (p->age >= AGE_KNOWN)
 		wants = min_t(u64, wants, 2 * p->rate);
-	/* its last packets may be under way while nothing is queued any more */
-	return max_t(u64, wants, p->rate);
+	/* nothing queued any more: its last packets may be under way */
+	return p->demand ? max_t(u64, wants, p->rate) : p->rate;
 }
 
 static void measure(struct mroce_share *s, u64 now)
 {
 	struct mroce_share_peer **at = &s->peers, *p;
-	u64 passed = max_t(u64, now - s->last_update, 1), rate;
+	u64 passed = max_t(u64, now - s->last_update, 1), rtt = share_rtt(s), rate, all = 0;
 
 	while ((p = *at)) {
+		all += p->bytes;
 		if (is_silent(s, p, now)) {
 			*at = p->next;
 			p->active = 0;
@@ -94,23 +114,36 @@ static void measure(struct mroce_share *s, u64 now)
 			s->n_active--;
 			continue;
 		}
-		rate = mul_u64_u64_div_u64((u64)p->bytes * 8, 1000000000ull, passed);
-		p->rate = p->age ? p->rate - p->rate / 4 + rate / 4 : rate;
+		rate = rate_of((u64)p->bytes * 8, passed);
+		/* without more in its queue only what came last counts */
+		p->rate = p->age && p->demand ? average(p->rate, rate, passed, 2 * rtt) : rate;
 		p->bytes = 0;
 		if (p->age < 0xff)
 			p->age++;
 		at = &p->next;
 	}
+	s->total = average(s->total, rate_of(all * 8, passed), passed, 16 * rtt);
+}
+
+/*
+ * Whoever is held back elsewhere does not use what it may.  As long as less
+ * arrives than could, more is promised than there is; marks keep it in bounds.
+ */
+static u64 committed(const struct mroce_share *s)
+{
+	u64 idle = s->capacity - min_t(u64, s->total, s->capacity);
+
+	return s->capacity + min_t(u64, 2 * idle, div64_u64(s->capacity * MROCE_SHARE_OVER, 100));
 }
 
 static u64 find_level(const struct mroce_share *s)
 {
-	u64 level = div64_u64(s->capacity, s->n_active), left, w;
+	u64 capacity = committed(s), level = div64_u64(capacity, s->n_active), left, w;
 	const struct mroce_share_peer *p;
 	u32 round, n;
 
 	for (round = 0; round < MROCE_SHARE_ROUNDS; round++) {
-		left = s->capacity;
+		left = capacity;
 		n = 0;
 		for (p = s->peers; p; p = p->next) {
 			w = peer_wants(s, p);

@@ -20,6 +20,7 @@
 
 #define MROCE_SHARE_PERCENT	95u	/* of the link is shared out */
 #define MROCE_SHARE_BUSY	80u	/* per cent of that if the host does not keep up */
+#define MROCE_SHARE_OVER	50u	/* per cent of over-commitment, at most */
 #define MROCE_SHARE_ROUNDS	3u	/* of water-filling: within 2 % */
 #define MROCE_SHARE_PERIOD_NS	50000u	/* between updates, at least; the owner may change it */
 
@@ -37,6 +38,7 @@ struct mroce_share {
 	struct mroce_share_peer *peers;	/* the active ones */
 	u64 capacity;		/* bit/s to share out */
 	u64 link;		/* bit/s */
+	u64 total;		/* average of what comes from the peers, bit/s */
 	u64 last_update;
 	u32 rtt_ns;		/* typical round trip; the owner may change it */
 	u32 period_ns;		/* between updates, at least; the owner may change it */
