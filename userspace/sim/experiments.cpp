@@ -427,7 +427,7 @@ Experiment incast(u32 senders, u64 bytes, const std::vector<System> &systems, bo
 
 			out.usual(o[i]);
 			out("fct_p99_to_ideal", o[i].percentile(99) / ideal, "ratio");
-			out("all_done_to_ideal", o[i].us / (ideal + o[i].last_start_us), "ratio");
+			out("all_done_to_ideal", o[i].measured_us / (ideal + o[i].last_start_us), "ratio");
 			out("jain_2_to_12_rtt_after_last_start", o[i].jain_after_2rtt, "index");
 			out("queue_2_rtt_after_last_start", o[i].queue_after_2rtt / o[i].bdp_bytes, "BDP");
 			out("queue_max_any_port", static_cast<double>(o[i].max_queue) / o[i].bdp_bytes, "BDP");

@@ -100,6 +100,12 @@ u32 MetaRoce::open(u32 src, u32 dst)
 		/* the peer waits for an eighth of the round trip, in whole ticks */
 		e->tx.max_ack_delay = std::min<u64>(25000, rtt_ns_ / 8 + s_.tick_ns);
 		e->ack_sport = static_cast<u16>(49152 + net_.rng().below(16384));
+		/* Path validation has measured the round trip. */
+		for (mroce_tx_path &p : e->paths) {
+			mroce_rtt_sample(&p.rtt, static_cast<u32>(rtt_ns_), net_.world.now_ns());
+			p.srtt_ns = p.rtt.srtt_ns;
+		}
+		e->tx.srtt_ns = e->tx.min_rtt_ns = static_cast<u32>(rtt_ns_);
 		e->rx_paths.resize(s_.paths);
 		mroce_conn_rx_init(&e->rx, e->rx_paths.data(), s_.paths);
 		e->rx.srtt_ns = static_cast<u32>(rtt_ns_);	/* the handshake has measured it */
@@ -281,6 +287,7 @@ bool MetaRoce::send_new(Endpoint &e)
 	    !mroce_stream_tx_room(&e.out))
 		return false;
 
+	e.tx.backlog = e.unsent;
 	int path = mroce_conn_tx_pick(&e.tx, s_.payload + MROCE_MAX_PAYLOAD_HDR);
 
 	if (path < 0)

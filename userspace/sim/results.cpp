@@ -101,6 +101,7 @@ nlohmann::json describe(const Outcome &o)
 	nlohmann::json j = {
 		{"finished", o.finished},
 		{"us", o.us},
+		{"measured_us", o.measured_us},
 		{"gbps", o.gbps},
 		{"gbps_per_sender", o.gbps_per_sender},
 		{"messages", o.fct_us.size()},

@@ -55,7 +55,8 @@ std::unique_ptr<Workload> make_workload(const Scenario &s, Rng &rng)
 		return std::make_unique<AllToAll>(placement(n, w.random_placement, rng),
 						  w.message_bytes, w.outstanding);
 	case Pattern::Incast:
-		return std::make_unique<Schedule>(incast_items(s, rng));
+		return std::make_unique<Schedule>(incast_items(s, rng), w.incast ? w.rounds : 1,
+						  w.gap_ns * PS_PER_NS);
 	case Pattern::Permutation: {
 		std::vector<Schedule::Item> items = permutation(n, w.message_bytes, rng), all;
 
@@ -126,8 +127,8 @@ void add_fault(Network &net, const FaultSettings &f)
 /* Looks at the network every sample_ns. */
 class Recorder {
 public:
-	Recorder(const Scenario &s, Outcome &out, Time begin)
-		: s_(s), out_(out), begin_(begin), period_(s.sample_ns * PS_PER_NS)
+	Recorder(const Scenario &s, const Workload &w, Outcome &out, Time begin)
+		: s_(s), w_(w), out_(out), begin_(begin), period_(s.sample_ns * PS_PER_NS)
 	{
 	}
 
@@ -165,11 +166,18 @@ private:
 		for (u32 plane = 0; plane < s_.fabric.planes; plane++)
 			x.queue_bytes += static_cast<double>(
 				net.fabric.link(net.fabric.down(0, plane)).queued(net.world));
-		for (u32 i = 0; i < net.n_messages(); i++) {
+		if (from_ != w_.measured_from()) {	/* another round */
+			from_ = w_.measured_from();
+			history_.clear();
+			out_.samples.clear();
+		}
+		for (u32 i = from_; i < net.n_messages(); i++) {
 			const Message &m = net.message(i);
 
 			if (m.dst != 0)
 				continue;
+			if (!started)
+				victim(net, x.us);
 			now[m.tag] = static_cast<double>(m.placed);
 			last = std::max(last, m.start);
 			started++;
@@ -178,6 +186,8 @@ private:
 		if (history_.size() > JAIN_WINDOW + 1)
 			history_.erase(history_.begin());
 		x.jain = fairness(now, history_.front());
+		if (from_ == 0 && s_.workload.rounds > 1)
+			return;
 		if (started < s_.workload.senders || t < last + 2 * rtt)
 			return;
 		if (after_.empty())
@@ -189,21 +199,37 @@ private:
 		}
 	}
 
+	/* What it got before the round does not count. */
+	void victim(const Network &net, double us)
+	{
+		if (victim_seen_ == from_)
+			return;
+		victim_seen_ = from_;
+		for (u32 i = 0; i < net.n_messages(); i++) {
+			if (net.message(i).dst != 1)
+				continue;
+			out_.victim_from_us = us;
+			out_.victim_from_bytes = static_cast<double>(net.message(i).placed);
+		}
+	}
+
 	const Scenario &s_;
+	const Workload &w_;
 	Outcome &out_;
 	Time begin_, period_;
 	u64 placed_ = 0;
+	u32 from_ = 0, victim_seen_ = NONE;
 	std::vector<Bytes> history_;
 	Bytes after_;
 	bool judged_ = false;
 };
 
-void collect(const Scenario &s, Network &net, Outcome &out, Time begin)
+void collect(const Scenario &s, Network &net, Outcome &out, Time begin, u32 from)
 {
 	double total_us = micros(net.world.now - begin);
 	u32 victim_tag = s.workload.incast ? s.workload.senders : 0;
 	std::vector<u8> sends(s.fabric.hosts);
-	Time last = 0;
+	Time last = 0, first = NEVER;
 
 	for (u32 i = 0; i < net.n_messages(); i++) {
 		const Message &m = net.message(i);
@@ -212,18 +238,23 @@ void collect(const Scenario &s, Network &net, Outcome &out, Time begin)
 
 		sends[m.src] = 1;
 		if (victim) {
-			out.victim_gbps = static_cast<double>(m.placed) * 8 / (total_us * 1000);
+			out.victim_gbps = (static_cast<double>(m.placed) - out.victim_from_bytes) * 8 /
+					  ((total_us - out.victim_from_us) * 1000);
 			continue;
 		}
+		if (i < from)
+			continue;
 		last = std::max(last, m.start);
+		first = std::min(first, m.start);
 		if (m.done == NEVER)
 			out.unfinished++;
 		else
 			out.fct_us.push_back(micros(m.done - m.start));
 	}
 	std::sort(out.fct_us.begin(), out.fct_us.end());
-	out.last_start_us = last > begin ? micros(last - begin) : 0;
+	out.last_start_us = last > first ? micros(last - first) : 0;
 	out.us = total_us;
+	out.measured_us = first == NEVER ? 0 : micros(net.world.now - first);
 	out.placed = net.placed_bytes();
 	out.gbps = static_cast<double>(out.placed) * 8 / (total_us * 1000);
 	out.gbps_per_sender =
@@ -287,14 +318,14 @@ Outcome run_scenario(const Scenario &s, const std::function<void(double)> &progr
 	for (const FaultSettings &f : s.faults)
 		add_fault(net, f);
 
-	Recorder recorder(s, out, begin);
+	Recorder recorder(s, *workload, out, begin);
 	if (s.sample_ns)
 		net.sample(begin + s.sample_ns * PS_PER_NS, s.sample_ns * PS_PER_NS,
 			   [&recorder](Network &n) { recorder(n); });
 	Network::End end = net.run(*workload, begin + s.limit_ns * PS_PER_NS, progress);
 
 	out.finished = end == Network::End::Finished;
-	collect(s, net, out, begin);
+	collect(s, net, out, begin, workload->measured_from());
 	return out;
 }
 

@@ -20,6 +20,7 @@ struct Sample {
 struct Outcome {
 	bool finished = false;
 	double us = 0;			/* until the last message, or the limit */
+	double measured_us = 0;		/* the same, from the first start that is measured */
 	double gbps = 0;		/* placed, all hosts together */
 	double gbps_per_sender = 0;
 	std::vector<double> fct_us;	/* sorted; without the victim */
@@ -31,10 +32,11 @@ struct Outcome {
 	double rtt_us = 0, bdp_bytes = 0;
 
 	/* Incast. */
-	double last_start_us = 0;
+	double last_start_us = 0;	/* after the first that is measured */
 	double jain_after_2rtt = 0;	/* of what came from 2 to 12 round trips after the last start */
 	double queue_after_2rtt = 0;	/* largest of the samples from there on, bytes */
 	double victim_gbps = 0;
+	double victim_from_us = 0, victim_from_bytes = 0;	/* what counts begins here */
 	std::vector<Sample> samples;
 
 	double percentile(double p) const;	/* of the FCTs; NaN if there are none */

@@ -192,6 +192,8 @@ void read_workload(Reader r, WorkloadSettings &w)
 	r.number("senders", w.senders, 1, 4095);
 	r.number("stagger_ns", w.stagger_ns, 0, 1e9);
 	r.boolean("victim", w.victim);
+	r.number("rounds", w.rounds, 1, 1000);
+	r.number("gap_ns", w.gap_ns, 0, 1e12);
 	r.boolean("incast", w.incast);
 	r.end();
 }

@@ -37,6 +37,8 @@ struct WorkloadSettings {
 	u32 senders = 63;		/* incast */
 	u64 stagger_ns = 8000;		/* incast: the senders start within it */
 	bool victim = false;		/* incast: one more flow beside it */
+	u32 rounds = 1;			/* incast: the last one is measured */
+	u64 gap_ns = 1000000;		/* between rounds */
 	bool incast = true;		/* false: the victim without the incast */
 };
 

@@ -27,6 +27,8 @@ public:
 	virtual void arrived(Network &net, u32 message) = 0;
 	virtual void event(Network &, u32) {}
 	virtual bool finished() const = 0;
+	/* Messages before this one only prepare the ground. */
+	virtual u32 measured_from() const { return 0; }
 	/* 0 to 1, for the progress line. */
 	virtual double progress() const = 0;
 };

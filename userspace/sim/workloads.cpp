@@ -101,11 +101,12 @@ void AllToAll::arrived(Network &net, u32 message)
 	next(net, net.message(message).tag);
 }
 
-Schedule::Schedule(std::vector<Item> items)
-	: items_(std::move(items)), messages_(items_.size(), NONE)
+Schedule::Schedule(std::vector<Item> items, u32 rounds, Time gap)
+	: items_(std::move(items)), rounds_(rounds), gap_(gap)
 {
 	for (const Item &i : items_)
-		total_ += !i.background;
+		per_round_ += !i.background;
+	total_ = per_round_ * rounds_;
 }
 
 void Schedule::start(Network &net)
@@ -123,14 +124,19 @@ void Schedule::event(Network &net, u32 i)
 {
 	const Item &it = items_[i];
 
-	/* known before it is posted: a message may arrive at once */
-	messages_[i] = net.n_messages();
 	net.post(endpoints_[i], it.src, it.dst, it.bytes, i);
 }
 
 void Schedule::arrived(Network &net, u32 message)
 {
-	arrived_ += !items_[net.message(message).tag].background;
+	if (items_[net.message(message).tag].background)
+		return;
+	if (++arrived_ % per_round_ || ++round_ == rounds_)
+		return;
+	measured_from_ = net.n_messages();
+	for (u32 i = 0; i < items_.size(); i++)
+		if (!items_[i].background)
+			net.world.at(net.world.now + gap_ + items_[i].start, Kind::Traffic, i);
 }
 
 std::vector<Schedule::Item> incast(u32 receiver, const std::vector<u32> &senders, u64 bytes,

@@ -88,19 +88,21 @@ public:
 		u32 lane = 0;
 	};
 
-	explicit Schedule(std::vector<Item> items);
+	/* The foreground is repeated, @gap after it was through; the last round is measured. */
+	explicit Schedule(std::vector<Item> items, u32 rounds = 1, Time gap = 0);
 	void start(Network &net) override;
 	void event(Network &net, u32 i) override;
 	void arrived(Network &net, u32 message) override;
 	bool finished() const override { return arrived_ == total_; }
 	double progress() const override { return double(arrived_) / double(total_); }
-	/* Message of the i-th item. */
-	u32 message_of(u32 item) const { return messages_[item]; }
+	u32 measured_from() const override { return measured_from_; }
 
 private:
 	std::vector<Item> items_;
-	std::vector<u32> endpoints_, messages_;
-	u64 arrived_ = 0, total_ = 0;
+	std::vector<u32> endpoints_;
+	u32 rounds_, round_ = 0, measured_from_ = 0;
+	Time gap_;
+	u64 arrived_ = 0, total_ = 0, per_round_ = 0;
 	Connections connections_;
 };
 
