@@ -24,7 +24,11 @@ std::unique_ptr<Transport> make_transport(Network &net, const Scenario &s)
 	}
 }
 
-/* Receiver 0; the victim goes from a host under another leaf to a neighbour of the receiver. */
+/*
+ * Receiver 0.  The victim goes to a neighbour of the receiver, from a neighbour
+ * of senders, if there is one that is no sender itself; it is well under way
+ * when the incast begins.
+ */
 std::vector<Schedule::Item> incast_items(const Scenario &s, Rng &rng)
 {
 	const WorkloadSettings &w = s.workload;
@@ -36,9 +40,11 @@ std::vector<Schedule::Item> incast_items(const Scenario &s, Rng &rng)
 		for (u32 i = 0; i < w.senders; i++)
 			senders.push_back(n - 1 - i);
 		items = incast(0, senders, w.message_bytes, w.stagger_ns * PS_PER_NS, rng);
+		for (Schedule::Item &i : items)
+			i.start += 200 * PS_PER_US;
 	}
 	if (w.victim)
-		items.push_back({n - 1, 1, u64{1} << 31, 0, 0, w.incast, 1});
+		items.push_back({w.senders + 2 < n ? n - 1 - w.senders : n - 1, 1, u64{1} << 31, 0, 0, w.incast, 1});
 	return items;
 }
 
