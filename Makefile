@@ -18,6 +18,7 @@ help:
 	@echo 'make module KERNEL=K the module for a kernel of the lab: uml uml-debug 6.1 6.12 smp-debug'
 	@echo 'make demo            boot a stock kernel, run perftest over MetaRoCE on a clean and on a lossy wire'
 	@echo 'make check           every test; parts: check-unit check-uml check-uml-debug check-vm KERNEL=6.1|6.12|smp-debug'
+	@echo 'make sim             simulated fabrics, half an hour at most: build/sim/results.json and plots; sim-full for everything'
 	@echo 'make bench           measurements beside rdma_rxe, siw and TCP'
 	@echo 'make install         module, provider and tools onto this machine, for the running kernel or KVER'
 	@echo 'make deps            install the Debian packages that all this needs'
@@ -59,6 +60,9 @@ check-vm:
 demo:
 	@$(LAB)/deps build && $(LAB)/demo $(KERNEL)
 
+sim sim-full:
+	@$(LAB)/deps build sim && $(MAKE) -C userspace $@
+
 bench:
 	@$(LAB)/deps build && tests/bench/bench $(BENCH_FLAGS)
 
@@ -78,4 +82,4 @@ install: all host-module
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all help deps build-deps provider tools userspace module check check-unit check-uml check-uml-debug check-vm demo bench host-module install clean
+.PHONY: all help deps build-deps provider tools userspace module check check-unit check-uml check-uml-debug check-vm demo sim sim-full bench host-module install clean

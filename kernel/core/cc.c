@@ -49,7 +49,7 @@ void mroce_cc_init(struct mroce_conn_tx *tx, u64 now)
 	cc_set_w(tx, cc->w0);
 	cc->round_start = now;
 	cc->last_sent = now;
-	cc->starting = 1;
+	cc->starting = MROCE_CC_START_ROUNDS;
 	share = div64_u64(cc->w, mroce_sched_n_active(tx));
 	for (i = 0; i < tx->n_paths; i++) {
 		tx->path[i].cwnd = 0;
@@ -141,7 +141,9 @@ static void cc_grow(struct mroce_conn_tx *tx, struct mroce_tx_path *p, u64 bytes
 	struct mroce_cc *cc = &tx->cc;
 	u64 mult = 1;
 
+	/* Whose starts have met others before does not race into the next one. */
 	if (cc->w < cc->w_hint &&
+	    !(cc->starting && cc->w0 < (u64)MROCE_CC_W0_PKTS * tx->payload) &&
 	    (!cc->last_ce || now - cc->last_ce > 4 * (u64)mroce_conn_tx_srtt(tx, NULL)))
 		mult = MROCE_CC_FAST;
 	bytes *= mult;
@@ -239,18 +241,25 @@ void mroce_cc_path_round_next(struct mroce_tx_path *p, u64 now)
 	p->round_acked = 0;
 }
 
-/* W0 remembers how starts went: what an incast of N senders is hit with is N * W0. */
-static void cc_start_over(struct mroce_conn_tx *tx)
+/*
+ * W0 remembers how starts went: what an incast of N senders is hit with is N *
+ * W0.  The hint says at once how much would have been right.
+ */
+static void cc_start_round(struct mroce_conn_tx *tx)
 {
 	struct mroce_cc *cc = &tx->cc;
 
-	if (cc->round_lost || cc->w_hint < cc->w0)
+	if (cc->w_hint < cc->w0) {
+		cc->w0 = cc->w_hint;
+		cc->start_bad = 1;
+	} else if (cc->round_lost && !cc->start_bad) {
 		cc->w0 /= 2;
-	else
-		cc->w0 += tx->payload;
+		cc->start_bad = 1;
+	}
+	if (!--cc->starting && !cc->start_bad)
+		cc->w0 *= 2;
 	cc->w0 = max_t(u64, cc->w0, cc_floor(tx));
 	cc->w0 = min_t(u64, cc->w0, (u64)MROCE_CC_W0_PKTS * tx->payload);
-	cc->starting = 0;
 }
 
 /* W_H = 1.15 * sum over planes(hint * smallest RTT); no limit if a plane has no fresh one. */
@@ -284,9 +293,12 @@ static void cc_hint_window(struct mroce_conn_tx *tx, u64 now)
 	if (!seen)
 		return;
 	cc->w_hint = sum + mul_u64_u64_div_u64(sum, 3, 20);
-	/* A rising hint is followed in one step, on the paths too. */
+	/*
+	 * A rising hint is followed in one step, on the paths too; but not at a
+	 * start, where the others may not have been heard of yet.
+	 */
 	sum = mul_u64_u64_div_u64(cc->w_hint, 9, 10);
-	if (old == MROCE_CC_HINT_NONE || cc->w_hint <= old || sum <= cc->w)
+	if (cc->starting || old == MROCE_CC_HINT_NONE || cc->w_hint <= old || sum <= cc->w)
 		return;
 	old = cc->w;
 	cc_set_w(tx, sum);
@@ -318,7 +330,7 @@ bool mroce_cc_round(struct mroce_conn_tx *tx, u64 now)
 	cc->alpha = cc_alpha(cc->alpha, &cc->seen_ce, cc->round_ce, cc->round_rx);
 	cc_hint_window(tx, now);
 	if (cc->starting && cc->round_rx)
-		cc_start_over(tx);
+		cc_start_round(tx);
 	cc->round_start = now;
 	cc->round_rx = 0;
 	cc->round_ce = 0;
@@ -338,7 +350,8 @@ void mroce_cc_sent(struct mroce_conn_tx *tx, u64 now)
 		for (i = 0; i < tx->n_paths; i++)
 			mroce_cc_set_cwnd(tx, &tx->path[i],
 					  max_t(u64, tx->path[i].cwnd / 2, share));
-		cc->starting = 1;
+		cc->starting = MROCE_CC_START_ROUNDS;
+		cc->start_bad = 0;
 		cc->round_start = now;
 		cc->round_rx = 0;
 		cc->round_ce = 0;

@@ -17,6 +17,7 @@ struct mroce_path_acked;
 #define MROCE_CC_W0_PKTS	64u	/* first window */
 #define MROCE_CC_W_MAX		(4u << 20) /* bytes in flight per connection, unless w_max says otherwise */
 #define MROCE_CC_FAST		8u	/* growth while no CE came for 4 round trips */
+#define MROCE_CC_START_ROUNDS	4u	/* the others of an incast may begin a little later */
 #define MROCE_CC_LOSS_DIV	20u	/* loss without CE takes 1/20 */
 #define MROCE_CC_HINT_NONE	(~0ull)	/* value of w_hint: no limit */
 
@@ -35,7 +36,8 @@ struct mroce_cc {
 	u32 alpha;
 	u32 round_rx, round_ce, round_lost;
 	u8 seen_ce;
-	u8 starting;		/* the first round trip after a start or idle */
+	u8 starting;		/* round trips left of a start or a restart after idle */
+	u8 start_bad;		/* it has met loss or a hint below w0 */
 };
 
 void mroce_cc_init(struct mroce_conn_tx *tx, u64 now);

@@ -199,8 +199,8 @@ void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p, u
 	urgent = (p->flags & MROCE_F_AR) || p->type == MROCE_T_PROBE;
 	switch (which_gen(path, p->path_gen)) {
 	case GEN_NEW:
+		urgent |= path->cur.valid;
 		start_gen(path, p);
-		urgent = true;
 		g = &path->cur;
 		break;
 	case GEN_CUR:
@@ -212,9 +212,9 @@ void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p, u
 	default:
 		return;		/* forgotten: nothing to tell */
 	}
-	if (!lazy && now - path->last_rx >= (rx->srtt_ns ? rx->srtt_ns : IDLE_NS))
+	if (!lazy && now - rx->last_rx >= (rx->srtt_ns ? rx->srtt_ns : IDLE_NS))
 		urgent = true;
-	path->last_rx = now;
+	rx->last_rx = now;
 	rx->rx_bytes += bytes;
 	path->news |= g == &path->cur ? NEWS_CUR : NEWS_PREV;
 	path->unacked_bytes += bytes;

@@ -25,7 +25,6 @@ struct mroce_rx_gen {		/* one generation of one path */
 
 struct mroce_rx_path {
 	struct mroce_rx_gen cur, prev;
-	u64 last_rx;
 	u64 ack_deadline;	/* 0: none owed */
 	u32 unacked_bytes;
 	u16 unacked_pkts;
@@ -40,6 +39,7 @@ struct mroce_conn_rx {
 	u32 srtt_ns;		/* of the sending half, for the delayed-ACK timer; 0 unknown */
 	u64 deadline;		/* earliest ack_deadline, ~0 if none */
 	u64 rx_bytes;
+	u64 last_rx;		/* on any path */
 	u32 n_due;		/* paths with due set */
 	u32 n_lazy;		/* paths with lazy set */
 	u32 pkts_per_ack;	/* 4..16 (3.3) */
@@ -70,7 +70,7 @@ enum mroce_path_verdict mroce_conn_rx_check(const struct mroce_conn_rx *rx,
  * Records the packet (verdict OK or DUP; others have no effect).  @bytes: UDP
  * payload length; @ce: marked CE.  Makes the path due at once for: AR, PROBE,
  * new gap, new generation (with one block of the retired one), first packet
- * after idle (no packet for srtt, or 1 ms if unknown), CE after non-CE,
+ * after idle (none on any path for srtt, or 1 ms if unknown), CE after non-CE,
  * duplicate; or after pkts_per_ack packets or, at pkts_per_ack <= 4 (window
  * below 64 packets), 16 KiB since the last block; else arms the delayed
  * acknowledgement min(srtt / 8, 25 us).  A lazy packet (mroce_is_lazy(), 3.3)

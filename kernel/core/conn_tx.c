@@ -53,6 +53,8 @@ void mroce_conn_tx_init(struct mroce_conn_tx *tx, struct mroce_tx_path *paths, v
 	tx->payload = mss;
 	tx->rng = seed;
 	tx->max_ack_delay = 25000;
+	tx->tick_ns = MROCE_TICK_NS;
+	tx->backlog = ~0ull;
 	tx->next_timer = ~0ull;
 	for (i = 0; i < n; i++) {
 		paths[i].secret = mroce_sched_random(tx);
@@ -128,6 +130,13 @@ void mroce_conn_tx_sent(struct mroce_conn_tx *tx, u32 path, const struct mroce_p
 	mroce_cc_sent(tx, now);
 	if (!p->n_flight)
 		p->pto_base = now;
+	if (!ref->tries) {
+		if (tx->drained == more)
+			tx->rearm = 1;
+		tx->drained = !more;
+		if (tx->lossy)
+			tx->lossy--;
+	}
 	mroce_conn_tx_out(tx, p);
 	fill(p, path, mroce_path_push(p, ref, now), now, pkt);
 	mroce_conn_tx_in(tx, p);
@@ -137,7 +146,7 @@ void mroce_conn_tx_sent(struct mroce_conn_tx *tx, u32 path, const struct mroce_p
 	/* an answer of one packet waits for the next request to carry its acknowledgement */
 	p->lazy = mroce_is_lazy(pkt) && !ref->tries;
 	if (((!more || (pkt->sflags & MROCE_SF_LAST)) && !p->lazy) ||
-	    p->cwnd <= 4 * tx->payload || !mroce_path_room(p)) {
+	    p->cwnd <= MROCE_CC_MIN_PKTS * tx->payload || !mroce_path_room(p)) {
 		pkt->flags |= MROCE_F_AR;
 		p->lazy = 0;
 	}
@@ -183,11 +192,17 @@ void mroce_conn_tx_sent_probe(struct mroce_conn_tx *tx, u32 path, u64 now,
 	tx->next_timer = min_t(u64, tx->next_timer, mroce_health_deadline(tx, p));
 }
 
-/* A retransmission is held back by the path's window alone, and never if nothing is in flight. */
-static bool rtx_allowed(const struct mroce_tx_path *p)
+/*
+ * A retransmission is held back by the path's window and, since a lost packet
+ * often met many others there, by what the receiver wants to see; never if
+ * nothing is in flight.
+ */
+static bool rtx_allowed(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
+	u64 limit = max_t(u64, tx->cc.w_hint, (u64)MROCE_CC_MIN_PKTS * tx->payload);
+
 	return p->rtx.n && mroce_path_sendable(p) && mroce_path_room(p) &&
-	       (p->inflight < p->cwnd || !p->n_data);
+	       ((p->inflight < p->cwnd && tx->inflight < limit) || !tx->n_data);
 }
 
 enum mroce_send_kind mroce_conn_tx_next(struct mroce_conn_tx *tx, u32 *path,
@@ -207,7 +222,7 @@ enum mroce_send_kind mroce_conn_tx_next(struct mroce_conn_tx *tx, u32 *path,
 		i = tx->rr + n;
 		if (i >= tx->n_paths)
 			i -= tx->n_paths;
-		if (!rtx_allowed(&tx->path[i]))
+		if (!rtx_allowed(tx, &tx->path[i]))
 			continue;
 		mroce_rtx_pop(&tx->pool, &tx->path[i].rtx, ref);
 		tx->rtx_queued--;
@@ -315,6 +330,9 @@ void mroce_conn_tx_detect(struct mroce_conn_tx *tx, u32 path, u64 now)
 	mroce_conn_tx_in(tx, p);
 	if (!n)
 		return;
+	if (!tx->lossy)
+		tx->rearm = 1;		/* tails are probed earlier now */
+	tx->lossy = MROCE_TX_LOSSY;
 	p->win_lost = (u16)min_t(u32, p->win_lost + n, 0xffff);
 	mroce_cc_lost(tx, p, n, now);
 	if (longest >= MROCE_BURST)

@@ -18,6 +18,7 @@
 #include "seq.h"
 
 #define MROCE_PORT_CACHE	8
+#define MROCE_TX_LOSSY		16384u	/* new packets after a loss, in which tails are probed early */
 #define MROCE_TX_OUTSTANDING	2048u	/* packets in flight or queued per connection, at most */
 
 /* struct mroce_pkt_ref, what a DATA transmission carried, is in path_tx.h */
@@ -47,6 +48,8 @@ struct mroce_conn_tx {
 	u64 inflight;		/* bytes on all paths */
 	u64 next_timer;		/* ~0: none; may be early; see mroce_conn_tx_timer() */
 	u64 max_ack_delay;	/* peer's, ns; the owner may change it */
+	u64 backlog;		/* bytes that wait for their first transmission, if the owner tells; ~0 */
+	u32 tick_ns;		/* no timer is shorter: MROCE_TICK_NS; the owner may change it */
 	u64 rng;		/* state of the path choice and port generator */
 	u32 srtt_ns, min_rtt_ns; /* of the connection: smallest of its paths; 0 unknown */
 	u32 n_data;		/* DATA packets in flight on all paths */
@@ -56,12 +59,15 @@ struct mroce_conn_tx {
 
 	/* for conn_tx.c and its parts */
 	struct mroce_rtx_pool pool;
+	u64 last_progress;	/* something was newly acknowledged, on any path */
 	u64 reroll_since, fail_since, frozen_until;
 	u16 reroll_n, fail_n;
 	u8 order[MROCE_MAX_PATHS];	/* sendable paths, the best first */
 	u8 n_sendable, n_active;
 	u8 rr;			/* where next() looks first */
 	u8 attached;
+	u8 drained;		/* the last new packet was the last there was */
+	u16 lossy;		/* new packets until a loss is forgotten */
 	u8 rearm;		/* deadlines of several paths changed */
 	struct mroce_port_cache cache[MROCE_MAX_PLANES];
 };

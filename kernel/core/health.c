@@ -17,8 +17,8 @@ static u64 path_lazy(const struct mroce_conn_tx *tx, const struct mroce_tx_path 
 
 static u64 path_pto(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return mroce_rtt_pto(&p->rtt, mroce_conn_tx_srtt(tx, p), tx->max_ack_delay) +
-	       path_lazy(tx, p);
+	return mroce_rtt_pto(&p->rtt, mroce_conn_tx_srtt(tx, p), tx->tick_ns,
+			     tx->max_ack_delay) + path_lazy(tx, p);
 }
 
 /* PTO with its back-off: x1, x1, x2, x3. */
@@ -31,7 +31,14 @@ static u64 path_pto_backed_off(const struct mroce_conn_tx *tx, const struct mroc
 
 static u64 path_quiet(const struct mroce_conn_tx *tx, const struct mroce_tx_path *p)
 {
-	return max_t(u64, mroce_conn_tx_srtt(tx, p) / 4, MROCE_TICK_NS) + path_lazy(tx, p);
+	u64 srtt = mroce_conn_tx_srtt(tx, p);
+
+	/*
+	 * As long as there is more to send, the next packet shows the gap as
+	 * well; and where nothing gets lost there is no gap to be shown.
+	 */
+	return max_t(u64, tx->drained && tx->lossy ? srtt / 4 : srtt + srtt / 2, tx->tick_ns) +
+	       path_lazy(tx, p);
 }
 
 static bool tail_wanted(const struct mroce_tx_path *p)
@@ -341,6 +348,7 @@ void mroce_health_progress(struct mroce_conn_tx *tx, u32 i, u64 now)
 
 	p->pto_cnt = 0;
 	p->pto_base = now;
+	tx->last_progress = now;
 	if (p->state != MROCE_PATH_SUSPECT)
 		return;
 	mroce_cc_set_cwnd(tx, p, p->cwnd / 2);
@@ -423,7 +431,7 @@ static bool path_is_gray(const struct mroce_conn_tx *tx, u32 i)
 static void round_congestion(struct mroce_conn_tx *tx, u32 i, u64 now)
 {
 	struct mroce_tx_path *p = &tx->path[i];
-	bool slow = p->srtt_ns > 2ull * mroce_conn_tx_srtt(tx, NULL) + 2 * MROCE_TICK_NS;
+	bool slow = p->srtt_ns > 2ull * mroce_conn_tx_srtt(tx, NULL) + 2ull * tx->tick_ns;
 	bool bad = slow || (p->round_ce && p->alpha > MROCE_ALPHA_ONE / 2);
 	u32 k, good = 0;
 
@@ -494,6 +502,7 @@ void mroce_health_round(struct mroce_conn_tx *tx, u32 i, u64 now)
 static void path_timeout(struct mroce_conn_tx *tx, u32 i, u64 now)
 {
 	struct mroce_tx_path *p = &tx->path[i];
+	bool alone = tx->last_progress > p->pto_base;	/* others were answered meanwhile */
 	struct mroce_pkt_ref ref;
 	bool taken;
 	int to;
@@ -509,6 +518,12 @@ static void path_timeout(struct mroce_conn_tx *tx, u32 i, u64 now)
 		return;
 	}
 	mroce_conn_tx_probe_due(tx, i);
+	/*
+	 * Silence on all paths is a long queue at the far end more often than
+	 * anything else: the same data once more would make it longer.
+	 */
+	if (p->pto_cnt == 1 && !alone)
+		return;
 	to = mroce_sched_best(tx, i, true);
 	if (to < 0)
 		to = mroce_sched_best(tx, i, false);

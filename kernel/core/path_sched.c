@@ -54,9 +54,14 @@ int mroce_sched_pick(struct mroce_conn_tx *tx)
 {
 	u32 n = tx->n_active, i, k;
 	const struct mroce_tx_path *a, *b;
+	u64 left;
 
 	if (!n)
 		return -1;
+	/* A short message does not need all paths. */
+	left = tx->inflight + min_t(u64, tx->backlog, ~0u);
+	if (left < 4ull * tx->payload * n)
+		n = min_t(u32, n, (u32)max_t(u64, div64_u64(left, 4ull * tx->payload), 2));
 	i = tx->order[sched_below(tx, n)];
 	k = tx->order[sched_below(tx, n)];
 	a = &tx->path[i];

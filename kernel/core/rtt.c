@@ -52,10 +52,10 @@ void mroce_rtt_sample(struct mroce_rtt *r, u32 rtt_ns, u64 now)
 		r->srtt_ns = 1;
 }
 
-u64 mroce_rtt_pto(const struct mroce_rtt *r, u32 srtt_ns, u64 ack_delay_ns)
+u64 mroce_rtt_pto(const struct mroce_rtt *r, u32 srtt_ns, u32 tick_ns, u64 ack_delay_ns)
 {
 	u64 srtt = r->srtt_ns ? r->srtt_ns : srtt_ns;
 	u64 var = r->srtt_ns ? 4ull * r->rttvar_ns : 2 * srtt;
 
-	return srtt + max_t(u64, var, MROCE_TICK_NS) + ack_delay_ns;
+	return srtt + max_t(u64, var, tick_ns) + ack_delay_ns;
 }

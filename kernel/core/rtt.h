@@ -8,7 +8,7 @@
 
 #include "platform.h"
 
-#define MROCE_TICK_NS		50000u		/* no timer is shorter (3.2 rule 7) */
+#define MROCE_TICK_NS		50000u		/* no timer of a kernel is shorter (3.2 rule 7) */
 #define MROCE_RTT_INIT_NS	1000000u	/* before the first sample */
 #define MROCE_RTT_MAX_NS	4000000000u	/* more is absurd */
 #define MROCE_RTT_MIN_WINDOW_NS	10000000000ull	/* a minimum is forgotten after 10 to 20 s */
@@ -45,9 +45,9 @@ u32 mroce_rtt_of(u64 now, u32 ts_echo, u16 ack_delay);
 void mroce_rtt_sample(struct mroce_rtt *r, u32 rtt_ns, u64 now);
 
 /*
- * Probe timeout: srtt + max(4 rttvar, tick) + @ack_delay_ns; @srtt_ns stands
- * in as long as there is no sample.
+ * Probe timeout: srtt + max(4 rttvar, @tick_ns) + @ack_delay_ns; @srtt_ns
+ * stands in as long as there is no sample.
  */
-u64 mroce_rtt_pto(const struct mroce_rtt *r, u32 srtt_ns, u64 ack_delay_ns);
+u64 mroce_rtt_pto(const struct mroce_rtt *r, u32 srtt_ns, u32 tick_ns, u64 ack_delay_ns);
 
 #endif

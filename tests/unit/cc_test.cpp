@@ -208,6 +208,10 @@ TEST_F(Cc, Sec52_HintLimitsAtOnceAndLiftsInOneStep)
 	mroce_cc_hint(&tx, 0, low, now);
 	EXPECT_NEAR(double(mroce_cc_limit(&tx)), 1.15 * 12500, 100);
 	mroce_cc_hint(&tx, 0, high, now);
+	EXPECT_EQ(tx.cc.w, 64u * kMss);			/* nor is one at a start: who knows who else begins */
+	tx.cc.starting = 0;
+	mroce_cc_hint(&tx, 0, low, now);
+	mroce_cc_hint(&tx, 0, high, now);
 	EXPECT_NEAR(double(tx.cc.w), 0.9 * 1.15 * 1250000, 5000);
 	EXPECT_NEAR(double(tx.cc.sum_w), double(tx.cc.w), 10000);
 	mroce_cc_hint(&tx, 0, MROCE_HINT_UNLIMITED, now);
@@ -266,17 +270,53 @@ TEST_F(Cc, Sec52_IdleRestart)
 
 TEST_F(Cc, Sec52_W0LearnsFromStarts)
 {
+	auto rounds = [&](u32 n) {
+		for (u32 k = 0; k < n; k++) {
+			acked(0, 4);
+			mroce_cc_round(&tx, now += 100001);
+		}
+	};
+
 	acked(0, 4);
 	mroce_cc_lost(&tx, &m.paths[0], 1, now);
 	mroce_cc_round(&tx, now += 100001);
 	EXPECT_EQ(tx.cc.w0, 32u * kMss);
+	rounds(3);
+	EXPECT_EQ(tx.cc.w0, 32u * kMss);	/* the start has met loss */
 	mroce_cc_sent(&tx, now += 10000000);
+	rounds(4);
+	EXPECT_EQ(tx.cc.w0, 64u * kMss);	/* this one was clean */
+	rounds(4);
+	EXPECT_EQ(tx.cc.w0, 64u * kMss);	/* no start */
+}
+
+TEST_F(Cc, Sec52_W0IsWhatTheHintSays)
+{
 	acked(0, 4);
 	mroce_cc_round(&tx, now += 100001);
-	EXPECT_EQ(tx.cc.w0, 33u * kMss);
+	mroce_cc_hint(&tx, 0, mroce_hint_encode(1000000000), now);
 	acked(0, 4);
-	mroce_cc_round(&tx, now += 100001);
-	EXPECT_EQ(tx.cc.w0, 33u * kMss);
+	mroce_cc_round(&tx, now += 100001);	/* in one of the next rounds: others begin later */
+	EXPECT_NEAR(double(tx.cc.w0), 1.15 * 12500, 100);
+	mroce_cc_hint(&tx, 0, MROCE_HINT_UNLIMITED, now);
+	for (u32 k = 0; k < 2; k++) {
+		acked(0, 4);
+		mroce_cc_round(&tx, now += 100001);
+	}
+	EXPECT_EQ(tx.cc.starting, 0u);
+	EXPECT_NEAR(double(tx.cc.w0), 1.15 * 12500, 100);
+}
+
+TEST_F(Cc, Sec52_AStartThatHasMetOthersDoesNotRace)
+{
+	u64 w = tx.cc.w;
+
+	acked(0, 16);
+	u64 fast = tx.cc.w - w;
+	tx.cc.w0 /= 2;
+	w = tx.cc.w;
+	acked(0, 16);
+	EXPECT_LT(tx.cc.w - w, fast / 4);
 }
 
 TEST_F(Cc, Sec52_CountersThatJumpOrGoBackSayNothing)

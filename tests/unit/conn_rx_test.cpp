@@ -588,7 +588,7 @@ TEST(Ack33, MoreDueThanFit)
 {
 	Rx rx(8);
 	for (u8 i = 0; i < 8; i++)
-		rx.put(i, 1, 0);
+		rx.put(Rx::pkt(i, 1, 0, MROCE_F_AR));
 	EXPECT_EQ(rx.n_due, 8u);
 	EXPECT_EQ(rx.blocks(3).size(), 3u);
 	EXPECT_TRUE(rx.due());

@@ -33,7 +33,8 @@ struct Health : ::testing::Test {
 		tx->srtt_ns = ns;
 	}
 
-	u32 send(u32 i)
+	/* @more: the connection has another packet, so that no tail is to be probed soon. */
+	u32 send(u32 i, bool more = false)
 	{
 		mroce_pkt_ref r{};
 		mroce_pkt k{};
@@ -41,7 +42,7 @@ struct Health : ::testing::Test {
 		r.qpn = 1;
 		r.spsn = spsn++;
 		r.bytes = kMss;
-		mroce_conn_tx_sent(tx, i, &r, true, now, &k);
+		mroce_conn_tx_sent(tx, i, &r, more, now, &k);
 		return k.path_psn;
 	}
 
@@ -134,6 +135,7 @@ TEST_F(Health, Sec2_OnlyTheRightValueAnswers)
 TEST_F(Health, Path32Rule5_OneTailProbePerQuietPeriod)
 {
 	set_rtt(1000000);
+	tx->lossy = 100;
 	send(2);
 	EXPECT_EQ(tx->next_timer, now + 250000);
 	silence(now + 249999);
@@ -147,11 +149,50 @@ TEST_F(Health, Path32Rule5_OneTailProbePerQuietPeriod)
 	EXPECT_EQ(tx->stats.tail_probes, 2u);
 }
 
+TEST_F(Health, Path32Rule5_NoTailAsLongAsThereIsMore)
+{
+	set_rtt(1000000);
+	tx->lossy = 100;
+	send(2, true);
+	silence(now + 700000);
+	EXPECT_EQ(tx->stats.tail_probes, 0u);
+	send(2, true);
+	send(3, false);
+	silence(now + 250000);
+	EXPECT_EQ(tx->stats.tail_probes, 2u);
+}
+
+TEST_F(Health, Path32Rule5_NoEarlyProbeWhereNothingIsLost)
+{
+	set_rtt(1000000);
+	send(2);
+	silence(now + 1000000);
+	EXPECT_EQ(tx->stats.tail_probes, 0u);
+	ack(2, 0);
+	for (u32 i = 0; i < 4; i++)
+		send(3);
+	ack(3, 3, {1});
+	EXPECT_EQ(tx->lossy, MROCE_TX_LOSSY);
+	send(2);
+	silence(now + 250000);
+	EXPECT_EQ(tx->stats.tail_probes, 1u);
+	EXPECT_EQ(tx->lossy, MROCE_TX_LOSSY - 1);
+}
+
 TEST_F(Health, Path32Rule5_TailProbeNotBelowATick)
 {
 	set_rtt(20000);
 	send(2);
 	EXPECT_EQ(tx->next_timer, now + MROCE_TICK_NS);
+}
+
+TEST_F(Health, Path32Rule5_TheOwnerKnowsItsTick)
+{
+	set_rtt(20000);
+	tx->tick_ns = 1000;
+	tx->lossy = 100;
+	send(2);
+	EXPECT_EQ(tx->next_timer, now + 5000);	/* a quarter of the round trip */
 }
 
 TEST_F(Health, Path32Rule5_NothingUnackedNoProbe)
@@ -172,6 +213,7 @@ TEST_F(Health, Path32Rule7_PtoMovesTheOldestAndProbes)
 		send(2);
 	u64 pto = 1000000 + MROCE_TICK_NS + 25000;
 	now += pto;
+	tx->last_progress = now - 1;	/* other paths go on */
 	mroce_conn_tx_timer(tx, now);
 	EXPECT_EQ(tx->stats.pto, 1u);
 	EXPECT_EQ(tx->stats.lost, 0u);
@@ -193,6 +235,22 @@ TEST_F(Health, Path32Rule7_PtoMovesTheOldestAndProbes)
 	mroce_conn_tx_sent(tx, path, &r, true, now, &k);
 	EXPECT_TRUE(k.flags & MROCE_F_MOVED);
 	EXPECT_TRUE(k.flags & MROCE_F_RTX);
+}
+
+TEST_F(Health, Path32Rule7_SilenceOnAllPathsIsAQueueFirst)
+{
+	set_rtt(1000000);
+	send(2);
+	send(3);
+	u64 pto = 1000000 + MROCE_TICK_NS + 25000;
+	mroce_conn_tx_timer(tx, now += pto);
+	EXPECT_EQ(tx->stats.pto, 2u);
+	EXPECT_TRUE(p(2).probe_due && p(3).probe_due);
+	EXPECT_EQ(tx->rtx_queued, 0u);
+	pump();
+	mroce_conn_tx_timer(tx, now += pto);
+	EXPECT_EQ(p(2).state, MROCE_PATH_SUSPECT);	/* and no longer the second time */
+	EXPECT_EQ(tx->rtx_queued, 2u);
 }
 
 TEST_F(Health, Path32Rule7_BackOffIsLinear)

@@ -60,10 +60,11 @@ TEST(Rtt, Path32Rule7_PtoHasATickAsFloorOfTheVariance)
 {
 	mroce_rtt r{};
 
-	EXPECT_EQ(mroce_rtt_pto(&r, 1000000, 25000), 1000000u + 2000000 + 25000);
+	EXPECT_EQ(mroce_rtt_pto(&r, 1000000, MROCE_TICK_NS, 25000), 1000000u + 2000000 + 25000);
 	for (int i = 0; i < 200; i++)
 		mroce_rtt_sample(&r, 200000, u64(i));
-	EXPECT_EQ(mroce_rtt_pto(&r, 1, 25000), 200000u + MROCE_TICK_NS + 25000);
+	EXPECT_EQ(mroce_rtt_pto(&r, 1, MROCE_TICK_NS, 25000), 200000u + MROCE_TICK_NS + 25000);
+	EXPECT_EQ(mroce_rtt_pto(&r, 1, 300000, 25000), 200000u + 300000 + 25000);
 }
 
 TEST(Rtt, Sec52_MinimumIsForgotten)
@@ -95,7 +96,7 @@ TEST(Rtt, Sec33_HugeSamplesDoNotOverflow)
 	for (int i = 0; i < 100; i++)
 		mroce_rtt_sample(&r, i % 2 ? MROCE_RTT_MAX_NS : 1, u64(i));
 	EXPECT_LE(r.srtt_ns, MROCE_RTT_MAX_NS);
-	EXPECT_GT(mroce_rtt_pto(&r, 1, 0), u64(r.srtt_ns));
+	EXPECT_GT(mroce_rtt_pto(&r, 1, MROCE_TICK_NS, 0), u64(r.srtt_ns));
 }
 
 } // namespace
