@@ -61,7 +61,7 @@ demo:
 	@$(LAB)/deps build && $(LAB)/demo $(KERNEL)
 
 sim sim-full:
-	@$(LAB)/deps build sim && $(MAKE) -C userspace $@
+	@$(LAB)/deps build sim plots && $(MAKE) -C userspace $@
 
 bench:
 	@$(LAB)/deps build && tests/bench/bench $(BENCH_FLAGS)

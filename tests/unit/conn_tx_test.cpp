@@ -109,7 +109,7 @@ TEST_F(ConnTx, Sec33_AnAnswerOfOnePacketDoesNotAsk)
 	EXPECT_TRUE(answer(2, 2, 1).flags & MROCE_F_AR) << "a resend asks";
 	send(0, 3);
 	EXPECT_FALSE(m.paths[0].lazy) << "the last packet counts";
-	mroce_cc_set_cwnd(&tx, &m.paths[0], 4 * kMss);
+	mroce_cc_set_cwnd(&tx, &m.paths[0], MROCE_CC_MIN_PKTS * kMss);
 	EXPECT_TRUE(answer(0, 4).flags & MROCE_F_AR) << "small window";
 }
 
