@@ -118,6 +118,22 @@ static int mroce_modify_port(struct ib_device *ibdev, u32 port_num, int mask,
 	return mask & ~IB_PORT_RESET_QKEY_CNTR ? -EOPNOTSUPP : 0;
 }
 
+/*
+ * Of which netdev and of those above it the core puts the addresses into the
+ * GID table.  It leaves a VLAN's out unless this is the netdev below, whose
+ * own then come along: a QP that names one of those is refused.
+ */
+static struct net_device *mroce_get_netdev(struct ib_device *ibdev, u32 port_num)
+{
+	struct net_device *ndev = to_mdev(ibdev)->ndev;
+	struct net_device *below = rdma_vlan_dev_real_dev(ndev);
+
+	if (below)
+		ndev = below;
+	dev_hold(ndev);	/* the core drops it */
+	return ndev;
+}
+
 static enum rdma_link_layer mroce_get_link_layer(struct ib_device *ibdev,
 						 u32 port_num)
 {
@@ -228,6 +244,7 @@ const struct ib_device_ops mroce_dev_ops = {
 	.get_dma_mr = mroce_get_dma_mr,
 	.get_hw_stats = mroce_get_hw_stats,
 	.get_link_layer = mroce_get_link_layer,
+	.get_netdev = mroce_get_netdev,
 	.get_port_immutable = mroce_get_port_immutable,
 	.mmap = mroce_mmap,
 	.mmap_free = mroce_mmap_free,

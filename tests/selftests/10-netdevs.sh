@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12 timeout=90
+# lab: kernels=uml,6.12 timeout=90
 # A device on each kind of Ethernet netdev, and traffic through it: VLAN, macvlan, bridge, bond in active-backup, whose active
 # port goes away under traffic.
 . "$LAB_DIR/guest.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12 timeout=120
+# lab: kernels=uml,uml-debug,6.12 timeout=120
 # A host without a device sends hostile packets, some on a connection of its own: the device counts them and works on.
 . "$LAB_DIR/guest.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12,smp-debug timeout=300
+# lab: kernels=uml,uml-debug,6.12,smp-debug timeout=300
 # Devices, netdevs, namespaces, programs and the module come and go, idle and under traffic, and leave nothing behind.
 . "$LAB_TOP/tests/selftests/20-verbs-lib.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# lab: kernels=uml,uml-debug,6.1,6.12 timeout=240
+# lab: kernels=uml,uml-debug,6.12 timeout=240
 # Everything is created, used and destroyed again and again beside steady traffic; no object, reference or memory stays behind.
 . "$LAB_TOP/tests/selftests/20-verbs-lib.sh"
 

@@ -110,7 +110,8 @@ HostileEnd::HostileEnd(Env &, Device &device) : dev(device), pd(make_pd(device.c
 HostilePair::HostilePair(Env &env)
 	: a(env, env.a()), b(env.b(), QpSpec{.send_wr = 128, .recv_wr = 128}, 512, false), a_buf(a.pd.get(), 65536), b_buf(b.pd.get(), 65536)
 {
-	Rc rc{.timeout = 10, .retry = 1, .rnr = 1, .min_rnr = 1};
+	// half a second of silence: attacks that get no answer must end, the marks before them arrive also on a slow machine
+	Rc rc{.timeout = 16, .retry = 1, .rnr = 1, .min_rnr = 1};
 
 	connect(a.qp.get(), a.dev, b.qp.get(), b.dev, rc);
 	tell_rings_apart(env);
