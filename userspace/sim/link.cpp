@@ -103,11 +103,6 @@ u32 Link::arrive(World &w)
 	return NONE;
 }
 
-void Link::set_up(World &, bool up)
-{
-	up_ = up;
-}
-
 void Link::start(World &w)
 {
 	if (sending_ || paused_ || queue_.empty())

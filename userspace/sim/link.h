@@ -56,7 +56,7 @@ public:
 	/* When the queue will be down to @bytes; only without flow control. */
 	Time below(u64 bytes) const;
 
-	void set_up(World &w, bool up);
+	void set_up(bool up) { up_ = up; }
 	void set_rate(double gbps);
 	void set_loss(double p) { loss_ = Rng::threshold(p); }
 

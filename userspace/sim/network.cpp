@@ -191,7 +191,7 @@ void Network::fault(u32 i)
 		else if (f.what == Fault::What::LinkLoss)
 			l.set_loss(f.value);
 		else
-			l.set_up(world, f.what == Fault::What::LinkUp);
+			l.set_up(f.what == Fault::What::LinkUp);
 		if (updown && fabric.is_host(l.from()))
 			transport_->carrier(l.from(), id / 2 / fabric.settings().hosts,
 					    f.what == Fault::What::LinkUp);

@@ -48,6 +48,7 @@ public:
 	void emit(u32 pkt);
 	u64 emitted_packets() const { return emitted_; }
 	u64 received_packets() const { return received_; }
+	u64 no_route() const { return no_route_; }
 
 	void add_fault(const Fault &f);
 	/* @f is called every @period from @from on while the run lasts. */

@@ -278,6 +278,7 @@ void collect(const Scenario &s, Network &net, Outcome &out, Time begin, u32 from
 		if (!net.fabric.is_host(l.from()))
 			out.max_queue = std::max(out.max_queue, c.max_queue);
 	}
+	out.drops_down += net.no_route();
 	out.emitted = net.emitted_packets();
 	out.received = net.received_packets();
 	out.in_flight = net.world.packets.used();

@@ -129,7 +129,7 @@ TEST(Link, ADownLinkSwallows)
 	Link l(0, 0, 1, fast(), 1);
 
 	l.send(w, packet(w, 100));
-	l.set_up(w, false);
+	l.set_up(false);
 	EXPECT_FALSE(l.send(w, packet(w, 100)));
 	w.now = w.events.top().at;
 	EXPECT_EQ(l.arrive(w), NONE);
