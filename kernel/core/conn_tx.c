@@ -140,7 +140,7 @@ void mroce_conn_tx_sent(struct mroce_conn_tx *tx, u32 path, const struct mroce_p
 	mroce_conn_tx_out(tx, p);
 	fill(p, path, mroce_path_push(p, ref, now), now, pkt);
 	mroce_conn_tx_in(tx, p);
-	pkt->flags &= (u8)~(MROCE_F_AR | MROCE_F_RTX | MROCE_F_MOVED | MROCE_F_TAIL);
+	pkt->flags &= 0xff ^ (MROCE_F_AR | MROCE_F_RTX | MROCE_F_MOVED | MROCE_F_TAIL);
 	if (!more)
 		pkt->flags |= MROCE_F_TAIL;
 	/* an answer of one packet waits for the next request to carry its acknowledgement */

@@ -160,6 +160,19 @@ static u8 *mroce_ack_blocks(struct sk_buff *skb)
 	return skb->data + sizeof(struct mroce_base_hdr) + sizeof(struct mroce_ack_hdr);
 }
 
+static u32 mroce_try_blocks(struct mroce_conn *conn, struct mroce_qp *qp, u8 *p)
+{
+	u32 n;
+
+	if (!spin_trylock(&qp->rx_lock))
+		return 0;
+	list_del_init(&qp->block_entry);
+	n = mroce_put_blocks_locked(qp, 0, p, MROCE_PIGGY_BLOCKS);
+	spin_unlock(&qp->rx_lock);
+	mroce_note_recent(conn, qp->qpn);
+	return n;
+}
+
 /*
  * The locks of the receive half come before tx_lock (device.h): here they are
  * only tried.  Whoever has them sends the acknowledgement itself.
@@ -173,8 +186,9 @@ u32 mroce_ack_piggy(struct mroce_conn *conn, u8 *body, u32 room)
 	u64 rx_bytes;
 
 	lockdep_assert_held(&conn->tx_lock);
-	if (!mroce_conn_rx_piggy(&conn->rx) || room < MROCE_PIGGY_MAX ||
-	    !spin_trylock(&conn->rx_lock))
+	if (!mroce_conn_rx_piggy(&conn->rx) || room < MROCE_PIGGY_MAX)
+		return 0;
+	if (!spin_trylock(&conn->rx_lock))
 		return 0;
 	while (n_path < MROCE_PIGGY_BLOCKS &&
 	       mroce_conn_rx_blocks(&conn->rx, &b, 1, mroce_now())) {
@@ -186,12 +200,8 @@ u32 mroce_ack_piggy(struct mroce_conn *conn, u8 *body, u32 room)
 	spin_unlock(&conn->rx_lock);
 
 	qp = list_first_entry_or_null(&conn->block_list, struct mroce_qp, block_entry);
-	if (qp && spin_trylock(&qp->rx_lock)) {
-		list_del_init(&qp->block_entry);
-		n_stream = mroce_put_blocks_locked(qp, 0, p, MROCE_PIGGY_BLOCKS);
-		spin_unlock(&qp->rx_lock);
-		mroce_note_recent(conn, qp->qpn);
-	}
+	if (qp)
+		n_stream = mroce_try_blocks(conn, qp, p);
 	if (!(n_path + n_stream))
 		return 0;
 	mroce_put_ack_hdr(body, rx_bytes, n_path, n_stream);
@@ -283,34 +293,33 @@ enum hrtimer_restart mroce_ack_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+static void mroce_refs_arrived(struct mroce_qp *qp, const struct mroce_pkt_ref *ref, u32 n)
+{
+	spin_lock(&qp->sq_lock);
+	for (; n; n--, ref++)
+		mroce_stream_tx_arrived(ref->cls == MROCE_CLASS_REQ ? &qp->sq.req : &qp->sq.rsp,
+					ref->spsn);
+	spin_unlock(&qp->sq_lock);
+}
+
 static void mroce_path_block_rx(struct mroce_conn *conn, const struct mroce_ack_path *b, u64 now)
 {
-	struct mroce_qp *qp = NULL;
-	u32 n = 0, i;
+	u32 n = 0, first, end;
+	struct mroce_qp *qp;
 
 	if (mroce_conn_tx_ack(&conn->tx, b, now, conn->acked, &n))
 		return;
-	for (i = 0; i < n; i++) {
-		const struct mroce_pkt_ref *ref = &conn->acked[i];
+	for (first = 0; first < n; first = end) {
+		u32 qpn = conn->acked[first].qpn;
 
-		if (!qp || qp->qpn != ref->qpn) {
-			if (qp) {
-				spin_unlock(&qp->sq_lock);
-				mroce_qp_put(qp);
-			}
-			qp = mroce_qp_get(conn->dev, ref->qpn);
-			if (!qp)
-				continue;
-			spin_lock(&qp->sq_lock);
-		}
+		for (end = first + 1; end < n && conn->acked[end].qpn == qpn; end++)
+			;
+		qp = mroce_qp_get(conn->dev, qpn);
+		if (!qp)
+			continue;
 		/* a QP that was reset meanwhile has other numbers: the stream refuses them */
 		if (rcu_access_pointer(qp->conn) == conn)
-			mroce_stream_tx_arrived(ref->cls == MROCE_CLASS_REQ ? &qp->sq.req :
-									      &qp->sq.rsp,
-						ref->spsn);
-	}
-	if (qp) {
-		spin_unlock(&qp->sq_lock);
+			mroce_refs_arrived(qp, &conn->acked[first], end - first);
 		mroce_qp_put(qp);
 	}
 }

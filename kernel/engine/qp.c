@@ -14,12 +14,14 @@
 #include "timer.h"
 
 static void mroce_lock_both(struct mroce_qp *qp)
+	__acquires(&qp->rx_lock) __acquires(&qp->sq_lock)
 {
 	spin_lock_bh(&qp->rx_lock);
 	spin_lock(&qp->sq_lock);
 }
 
 static void mroce_unlock_both(struct mroce_qp *qp)
+	__releases(&qp->sq_lock) __releases(&qp->rx_lock)
 {
 	spin_unlock(&qp->sq_lock);
 	spin_unlock_bh(&qp->rx_lock);

@@ -154,6 +154,9 @@ static void mroce_retry_timer(struct timer_list *t)
 		goto out;
 	if (sq->rnr_wait && !sq->not_ready)
 		sq->last_progress = now;	/* waiting by agreement is not silence */
+	/* a handshake takes work items of both hosts, and is begun with the first request */
+	if (mroce_waits_for_open(qp))
+		limit *= 4;
 	if (limit && now - sq->last_progress > limit) {
 		mroce_count(qp->dev, retry_exceeded);
 		/* the oldest request, which may not even be copied from the ring yet */
