@@ -203,18 +203,7 @@ void MetaRoce::timer(u32 what)
 
 u32 MetaRoce::make(Endpoint &e, PacketKind kind, u32 plane, u16 sport, u32 udp_payload)
 {
-	u32 i = net_.world.packets.get();
-	Packet &p = net_.world.packets[i];
-
-	p.src = e.host;
-	p.dst = e.peer_host;
-	p.endpoint = e.id ^ 1;
-	p.bytes = udp_payload + WIRE_OVERHEAD;
-	p.kind = kind;
-	p.plane = static_cast<u8>(plane);
-	p.sport = sport;
-	p.hash = static_cast<u32>(mix64((u64{e.host} << 40) ^ (u64{e.peer_host} << 16) ^ sport));
-	return i;
+	return net_.packet(e.host, e.peer_host, e.id ^ 1, kind, plane, sport, udp_payload);
 }
 
 void MetaRoce::send_data(Endpoint &e, u32 path, const mroce_pkt_ref &ref, bool more)

@@ -41,6 +41,22 @@ void Network::placed(u32 id, u64 bytes)
 	workload_->arrived(*this, id);
 }
 
+u32 Network::packet(u32 src, u32 dst, u32 endpoint, u8 kind, u32 plane, u16 sport, u32 udp_payload)
+{
+	u32 i = world.packets.get();
+	Packet &p = world.packets[i];
+
+	p.src = src;
+	p.dst = dst;
+	p.endpoint = endpoint;
+	p.bytes = udp_payload + WIRE_OVERHEAD;
+	p.kind = kind;
+	p.plane = static_cast<u8>(plane);
+	p.sport = sport;
+	p.hash = static_cast<u32>(mix64((u64{src} << 40) ^ (u64{dst} << 16) ^ sport));
+	return i;
+}
+
 void Network::emit(u32 pkt)
 {
 	Packet &p = world.packets[pkt];

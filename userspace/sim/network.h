@@ -44,7 +44,9 @@ public:
 
 	/* For transports: an endpoint of @host has something to send. */
 	void ready(u32 host, u32 endpoint) { nics_[host].ready.push(endpoint); nic_pump(host); }
-	/* A packet with src, plane, bytes filled in goes to the host's link. */
+	/* A packet from host to host, for @endpoint there, with the headers that all transports share. */
+	u32 packet(u32 src, u32 dst, u32 endpoint, u8 kind, u32 plane, u16 sport, u32 udp_payload);
+	/* It goes to the host's link. */
 	void emit(u32 pkt);
 	u64 emitted_packets() const { return emitted_; }
 	u64 received_packets() const { return received_; }

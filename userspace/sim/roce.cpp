@@ -113,18 +113,7 @@ void Roce::post(u32 endpoint, u32 message)
 
 u32 Roce::make(Endpoint &e, PacketKind kind, u32 udp_payload)
 {
-	u32 i = net_.world.packets.get();
-	Packet &p = net_.world.packets[i];
-
-	p.src = e.host;
-	p.dst = e.peer_host;
-	p.endpoint = e.id ^ 1;
-	p.bytes = udp_payload + WIRE_OVERHEAD;
-	p.kind = kind;
-	p.plane = static_cast<u8>(e.plane);
-	p.sport = e.sport;
-	p.hash = static_cast<u32>(mix64((u64{e.host} << 40) ^ (u64{e.peer_host} << 16) ^ e.sport));
-	return i;
+	return net_.packet(e.host, e.peer_host, e.id ^ 1, kind, e.plane, e.sport, udp_payload);
 }
 
 bool Roce::pull(u32 endpoint)

@@ -106,18 +106,10 @@ void Sprayer::post(u32 endpoint, u32 message)
 
 u32 Sprayer::make(Endpoint &e, PacketKind kind, u32 udp_payload)
 {
-	u32 i = net_.world.packets.get();
-	Packet &p = net_.world.packets[i];
+	u32 plane = net_.rng().below(net_.fabric.settings().planes);
+	u16 sport = static_cast<u16>(49152 + net_.rng().below(16384));
 
-	p.src = e.host;
-	p.dst = e.peer_host;
-	p.endpoint = e.id ^ 1;
-	p.bytes = udp_payload + WIRE_OVERHEAD;
-	p.kind = kind;
-	p.plane = static_cast<u8>(net_.rng().below(net_.fabric.settings().planes));
-	p.sport = static_cast<u16>(49152 + net_.rng().below(16384));
-	p.hash = static_cast<u32>(mix64((u64{e.host} << 40) ^ (u64{e.peer_host} << 16) ^ p.sport));
-	return i;
+	return net_.packet(e.host, e.peer_host, e.id ^ 1, kind, plane, sport, udp_payload);
 }
 
 bool Sprayer::pull(u32 endpoint)
