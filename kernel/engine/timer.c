@@ -75,6 +75,7 @@ void mroce_retry_timer_start(struct mroce_qp *qp)
 	if (timer_pending(&sq->retry_timer) || !sq->live)
 		return;
 	mroce_progress(qp, mroce_now());
+	sq->last_check = sq->last_progress;
 	mod_timer(&sq->retry_timer, jiffies + mroce_retry_period(qp));
 }
 
@@ -145,6 +146,7 @@ static void mroce_retry_timer(struct timer_list *t)
 	struct mroce_qp *qp = from_timer(qp, t, sq.retry_timer);
 	struct mroce_sq *sq = &qp->sq;
 	u64 limit = mroce_retry_limit(qp), now;
+	u64 timely = 2 * jiffies_to_nsecs(mroce_retry_period(qp));
 	bool solicit = false;
 
 	spin_lock(&qp->sq_lock);
@@ -157,6 +159,13 @@ static void mroce_retry_timer(struct timer_list *t)
 	/* a handshake takes work items of both hosts, and is begun with the first request */
 	if (mroce_waits_for_open(qp))
 		limit *= 4;
+	/*
+	 * A check that comes late tells of a busy CPU, not of a silent peer:
+	 * what that sent waits for softirqs as this timer did, and behind it.
+	 */
+	if (now - sq->last_check > timely)
+		sq->last_progress = min(now, sq->last_progress + now - sq->last_check - timely);
+	sq->last_check = now;
 	if (limit && now - sq->last_progress > limit) {
 		mroce_count(qp->dev, retry_exceeded);
 		/* the oldest request, which may not even be copied from the ring yet */

@@ -95,6 +95,7 @@ struct mroce_sq {
 	struct hrtimer rnr_timer;
 	struct timer_list retry_timer;	/* no-progress timer (3.2 rule 9) */
 	u64 last_progress;	/* ns */
+	u64 last_check;		/* when retry_timer last ran or was started; ns */
 	u64 rnr_sent;		/* ns: the message was tried again; 0: not yet */
 	u32 rnr_tries;
 	u32 rnr_msn;
