@@ -339,11 +339,8 @@ u32 mroce_build_data(u8 *buf, const struct mroce_pkt *pkt)
 	if (!op)
 		return 0;
 	mroce_build_base(buf, pkt);
-	if (pkt->piggy_len)
-		((struct mroce_base_hdr *)buf)->flags |= MROCE_F_PIGGY;
-	else
-		((struct mroce_base_hdr *)buf)->flags &= (u8)~MROCE_F_PIGGY;
 	buf[0] = MROCE_WIRE_VERSION << 4 | MROCE_T_DATA;
+	buf[1] = (pkt->flags & (0xff ^ MROCE_F_PIGGY)) | (pkt->piggy_len ? MROCE_F_PIGGY : 0);
 	s->dst_qpn_flags = cpu_to_be32(pkt->dst_qpn << 8 | pkt->hflags);
 	s->src_qpn = cpu_to_be32(pkt->src_qpn << 8);
 	s->spsn = cpu_to_be32(pkt->spsn);
@@ -365,6 +362,15 @@ u32 mroce_build_data(u8 *buf, const struct mroce_pkt *pkt)
 }
 
 /* Acknowledgements */
+
+bool mroce_is_lazy(const struct mroce_pkt *p)
+{
+	const struct mroce_op_info *op = mroce_op_info(p->opcode);
+	const u8 both = MROCE_SF_FIRST | MROCE_SF_LAST;
+
+	return p->type == MROCE_T_DATA && !(p->flags & MROCE_F_AR) && (p->sflags & both) == both &&
+	       op && (op->flags & MROCE_OPF_RSP);
+}
 
 void mroce_put_ack_hdr(u8 *body, u64 rx_bytes, u32 n_path, u32 n_stream)
 {

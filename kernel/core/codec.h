@@ -101,10 +101,11 @@ u32 mroce_data_hdr_len(u8 opcode, u8 hflags);
 void mroce_build_base(u8 *buf, const struct mroce_pkt *pkt);
 
 /*
- * Acknowledgement bodies, behind the base header.  mroce_parse_ack_counts()
- * checks that @len holds exactly what the counts say (else -EINVAL).  The
- * i-th blocks are then read with the other two; i must be below the count.
+ * An answer of one packet whose sender does not ask for an acknowledgement at
+ * once: the requester's next packet will carry it (3.3).
  */
+bool mroce_is_lazy(const struct mroce_pkt *p);
+
 /* Length of a body with so many blocks. */
 static inline u32 mroce_ack_len(u32 n_path, u32 n_stream)
 {
@@ -114,6 +115,11 @@ static inline u32 mroce_ack_len(u32 n_path, u32 n_stream)
 
 /* Writes the connection part. */
 void mroce_put_ack_hdr(u8 *body, u64 rx_bytes, u32 n_path, u32 n_stream);
+/*
+ * Acknowledgement bodies, behind the base header.  mroce_parse_ack_counts()
+ * checks that @len holds exactly what the counts say (else -EINVAL).  The
+ * i-th blocks are then read with the other two; i must be below the count.
+ */
 int mroce_parse_ack_counts(const u8 *body, u32 len, u32 *n_path, u32 *n_stream);
 void mroce_get_path_block(const u8 *body, u32 i, struct mroce_ack_path *b);
 void mroce_get_stream_block(const u8 *body, u32 n_path, u32 i,

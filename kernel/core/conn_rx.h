@@ -80,18 +80,6 @@ enum mroce_path_verdict mroce_conn_rx_check(const struct mroce_conn_rx *rx,
 void mroce_conn_rx_commit(struct mroce_conn_rx *rx, const struct mroce_pkt *p,
 			  u32 bytes, bool ce, u64 now);
 
-/*
- * An answer of one packet whose sender does not ask for an acknowledgement at
- * once: the requester's next packet will carry it (3.3).
- */
-static inline bool mroce_is_lazy(const struct mroce_pkt *p)
-{
-	const u8 both = MROCE_SF_FIRST | MROCE_SF_LAST;
-
-	return p->type == MROCE_T_DATA && !(p->flags & MROCE_F_AR) && (p->sflags & both) == both &&
-	       (p->opcode == MROCE_OP_READ_RSP || p->opcode == MROCE_OP_ATOMIC_RSP);
-}
-
 /* Is there something that a DATA packet should carry? */
 static inline bool mroce_conn_rx_piggy(const struct mroce_conn_rx *rx)
 {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-#include "conn_rx.h"
 #include "conn_tx.h"
 #include "health.h"
 #include "path_sched.h"

@@ -190,10 +190,13 @@ static u32 mroce_conn_mtu(struct mroce_conn *conn)
 	return min(mtu, READ_ONCE(conn->dev->ndev->mtu));
 }
 
-u32 mroce_conn_payload(struct mroce_conn *conn)
+u32 mroce_conn_offer(struct mroce_conn *conn)
 {
-	return mroce_payload_for_mtu(mroce_conn_mtu(conn),
-				     mroce_addr_is_v4(&conn->remote) ? 4 : 6);
+	lockdep_assert_held(&conn->dev->conn_mutex);
+	if (!conn->offered)
+		conn->offered = mroce_payload_for_mtu(mroce_conn_mtu(conn),
+						      mroce_addr_is_v4(&conn->remote) ? 4 : 6);
+	return conn->offered;
 }
 
 int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
@@ -201,7 +204,7 @@ int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
 	struct mroce_dev *dev = conn->dev;
 	u32 n = clamp_t(u32, READ_ONCE(dev->set.paths), 2, min_t(u32, h->max_paths, MROCE_MAX_PATHS));
 	u32 n_rx = min_t(u32, h->max_paths, MROCE_MAX_PATHS), i;
-	u32 payload = min_t(u32, conn->offered ?: mroce_conn_payload(conn), h->payload);
+	u32 payload = min_t(u32, mroce_conn_offer(conn), h->payload);
 
 	lockdep_assert_held(&dev->conn_mutex);
 	if (payload < MROCE_MIN_PAYLOAD)
@@ -220,8 +223,11 @@ int mroce_conn_setup(struct mroce_conn *conn, const struct mroce_hello_h *h)
 	conn->peer_instance = h->instance;
 	conn->peer_nonce = h->nonce;
 	mroce_conn_rx_init(&conn->rx, conn->rx_paths, n_rx);
+	/* a QP that leaves may look for its packets meanwhile */
+	spin_lock_bh(&conn->tx_lock);
 	mroce_conn_tx_init(&conn->tx, conn->tx_paths, conn->tx_mem, n,
 			   MROCE_MAX_PAYLOAD_HDR + payload, get_random_u64() | 1, true, mroce_now());
+	spin_unlock_bh(&conn->tx_lock);
 	for (i = 0; i < n; i++)
 		mroce_route_set(&conn->routes[i], conn, conn->tx_paths[i].sport);
 	return 0;
@@ -238,8 +244,11 @@ bool mroce_conn_unsetup(struct mroce_conn *conn)
 	spin_lock_bh(&conn->rx_lock);
 	spin_lock(&conn->tx_lock);
 	early = conn->state == MROCE_CONN_ACCEPTED;
-	if (early)
-		conn->state = MROCE_CONN_HELLO_SENT;	/* nobody looks at the paths before OPEN */
+	if (early) {
+		/* before OPEN nobody looks at the paths, but a QP that leaves: not any more */
+		smp_store_release(&conn->state, MROCE_CONN_HELLO_SENT);
+		memset(&conn->tx, 0, sizeof(conn->tx));
+	}
 	spin_unlock(&conn->tx_lock);
 	spin_unlock_bh(&conn->rx_lock);
 	if (early)
@@ -259,6 +268,8 @@ void mroce_conn_set_state(struct mroce_conn *conn, u8 state)
 	}
 	spin_unlock(&conn->tx_lock);
 	spin_unlock_bh(&conn->rx_lock);
+	smp_mb(); /* the new state before the look for mroce_conn_wait_closing() */
+	wake_up_var(&conn->state);
 	if (opened)
 		mroce_count(conn->dev, conn_opened);
 }
@@ -280,7 +291,6 @@ void mroce_conn_opened(struct mroce_conn *conn)
 	conn->attempts = 0;
 	conn->idle_since = jiffies;
 	mroce_conn_set_state(conn, MROCE_CONN_OPEN);
-	wake_up_var(&conn->state);
 	mroce_conn_wake(conn);
 	mroce_conn_queue(conn, MROCE_IDLE_CLOSE);
 }
@@ -347,7 +357,6 @@ void mroce_conn_kill(struct mroce_conn *conn)
 	if (conn->state == MROCE_CONN_DEAD)
 		return;
 	mroce_conn_set_state(conn, MROCE_CONN_DEAD);
-	wake_up_var(&conn->state);
 	mroce_count(conn->dev, conn_closed);
 	xa_erase_bh(&conn->sock->conns, conn->id & MROCE_CONN_INDEX);
 	mroce_conn_unreplace(conn);
@@ -412,7 +421,7 @@ again:
 		conn = mroce_conn_new(dev, local, remote, tclass);
 		if (IS_ERR(conn))
 			goto out;
-		if (!mroce_conn_payload(conn)) {
+		if (!mroce_conn_offer(conn)) {
 			mroce_conn_kill(conn);
 			conn = ERR_PTR(-ENETUNREACH);
 			goto out;
@@ -485,7 +494,7 @@ static void mroce_conn_do_events(struct mroce_conn *conn)
 	    conn->state == MROCE_CONN_CLOSING)
 		mroce_conn_opened(conn);
 	if (test_and_clear_bit(MROCE_CEV_CLOSED, &conn->events) &&
-	    conn->state == MROCE_CONN_CLOSING && !conn->users)
+	    conn->state == MROCE_CONN_CLOSING)
 		mroce_conn_kill(conn);
 }
 
@@ -523,7 +532,8 @@ static void mroce_conn_step(struct mroce_conn *conn)
 		mroce_conn_set_state(conn, MROCE_CONN_CLOSING);
 		fallthrough;
 	case MROCE_CONN_CLOSING:
-		if (conn->users || conn->attempts++ >= MROCE_GIVE_UP) {
+		/* no QP joins meanwhile: mroce_conn_get() waits */
+		if (conn->attempts++ >= MROCE_GIVE_UP) {
 			mroce_conn_kill(conn);
 			break;
 		}

@@ -156,15 +156,21 @@ void mroce_reset_rx(struct mroce_sock *sock, const struct sk_buff *skb,
 		    const struct mroce_pkt *pkt, struct mroce_dev *dev);
 
 /* xmit.c; BH off unless said otherwise. */
-/* Sends what may be sent, at most a budget, then yields.  Must not hold any lock of ours. */
-void mroce_conn_run(struct mroce_conn *conn);
 /*
- * The same, but the timer of what was sent is armed by mroce_conn_arm_late(),
- * which must follow soon: when the softirqs that this run raised have run.  On
- * a wire within one host all is acknowledged by then, and the timer is saved.
+ * Sends what may be sent, at most a budget, then yields.  Must not hold any
+ * lock of ours.  Without @arm the timer of what was sent is armed by
+ * mroce_conn_arm_late(), which must follow soon: when the softirqs that this
+ * run raised have run.  On a wire within one host all is acknowledged by then,
+ * and the timer is saved.
  */
-void mroce_conn_run_unarmed(struct mroce_conn *conn);
+void mroce_conn_transmit(struct mroce_conn *conn, bool arm);
 void mroce_conn_arm_late(struct mroce_conn *conn);
+
+static inline void mroce_conn_run(struct mroce_conn *conn)
+{
+	mroce_conn_transmit(conn, true);
+}
+
 /* The same from any context, with interrupts off too (then deferred). */
 void mroce_conn_kick(struct mroce_conn *conn);
 /* Queues a run on this CPU's NAPI.  Any context. */

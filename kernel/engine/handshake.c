@@ -78,9 +78,7 @@ static void mroce_hello_fill(struct mroce_conn *conn, struct mroce_hello_h *h)
 	h->max_paths = MROCE_MAX_PATHS;
 	h->conn_id = conn->id;
 	h->vtag = conn->vtag;
-	if (!conn->offered)
-		conn->offered = mroce_conn_payload(conn);
-	h->payload = conn->offered;
+	h->payload = mroce_conn_offer(conn);
 	h->mtu = min_t(u32, dev->ndev->mtu, U16_MAX);
 	h->instance = dev->instance;
 	h->nonce = conn->nonce;

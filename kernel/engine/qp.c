@@ -290,8 +290,7 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 		list_del_init(&qp->conn_entry);
 		list_del_init(&qp->ready_entry);
 		list_del_init(&qp->block_entry);
-		if (conn->tx_paths)
-			mroce_conn_tx_forget_qp(&conn->tx, qp->qpn);
+		mroce_conn_tx_forget_qp(&conn->tx, qp->qpn);
 		rcu_assign_pointer(qp->conn, NULL);
 		spin_unlock_bh(&conn->tx_lock);
 		/* what it had in flight filled windows that others wait for */
@@ -303,7 +302,7 @@ void mroce_engine_qp_to_reset(struct mroce_qp *qp)
 	mroce_unlock_both(qp);
 }
 
-static void mroce_qp_transmit(struct mroce_qp *qp, void (*run)(struct mroce_conn *conn))
+static void mroce_qp_transmit(struct mroce_qp *qp, bool arm)
 {
 	struct mroce_conn *conn;
 
@@ -318,14 +317,14 @@ static void mroce_qp_transmit(struct mroce_qp *qp, void (*run)(struct mroce_conn
 				mroce_retry_before_open(qp);
 		}
 		spin_unlock(&conn->tx_lock);
-		run(conn);
+		mroce_conn_transmit(conn, arm);
 	}
 	rcu_read_unlock_bh();
 }
 
 void mroce_qp_run(struct mroce_qp *qp)
 {
-	mroce_qp_transmit(qp, mroce_conn_run);
+	mroce_qp_transmit(qp, true);
 }
 
 /* A doorbell in ERR: what was posted is flushed.  False: not in ERR. */
@@ -370,7 +369,7 @@ void mroce_engine_doorbell(struct mroce_qp *qp)
 		local_bh_enable();
 		return;
 	}
-	mroce_qp_transmit(qp, mroce_conn_run_unarmed);
+	mroce_qp_transmit(qp, false);
 	local_bh_enable();	/* the packets go their way, and answers may be there */
 	mroce_qp_arm_late(qp);
 }

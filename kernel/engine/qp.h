@@ -16,8 +16,8 @@ void mroce_qp_doorbell_bh(struct mroce_qp *qp);
 void mroce_qp_defer(struct mroce_qp *qp);
 
 /* conn.c */
-/* Payload per packet that the route to the peer allows; 0: none. */
-u32 mroce_conn_payload(struct mroce_conn *conn);
+/* The P of our HELLOs: what the route to the peer allowed when it was first asked for; 0: no route yet.  conn_mutex held. */
+u32 mroce_conn_offer(struct mroce_conn *conn);
 /* The handshake is through.  conn_mutex held. */
 void mroce_conn_opened(struct mroce_conn *conn);
 /* Starts the repeats of the present state. */

@@ -83,6 +83,7 @@ static bool mroce_answer_carries(const struct mroce_conn *conn, const struct mro
 static void mroce_data_rx(struct mroce_conn *conn, const struct mroce_pkt *pkt,
 			  struct sk_buff *skb, u32 len, bool ce)
 {
+	bool rides = mroce_answer_carries(conn, pkt), acked = false;
 	enum mroce_path_verdict v;
 	enum mroce_rx_fate fate;
 	struct mroce_qp *qp;
@@ -91,20 +92,20 @@ static void mroce_data_rx(struct mroce_conn *conn, const struct mroce_pkt *pkt,
 	if (!mroce_path_rx(conn, pkt, &v))
 		return;
 	if (pkt->piggy_len)
-		mroce_ack_take(conn, skb->data + sizeof(struct udphdr) +
-			       sizeof(struct mroce_base_hdr), pkt->piggy_len, true);
+		acked = mroce_ack_take(conn, skb->data + sizeof(struct udphdr) +
+				       sizeof(struct mroce_base_hdr), pkt->piggy_len, true);
 	qp = mroce_qp_get(conn->dev, pkt->dst_qpn);
 	fate = mroce_qp_rx(conn, qp, pkt, skb, sizeof(struct udphdr) + pkt->hdr_len);
 	if (qp)
 		mroce_qp_put(qp);
 	if (fate == MROCE_FATE_ACK)
 		mroce_path_taken(conn, pkt, len, ce);
-	if (!mroce_answer_carries(conn, pkt))
+	if (!rides)
 		mroce_ack_run(conn, false);
-	/* answers, and sends that this packet made possible */
-	if (!list_empty(&conn->ready))
+	/* answers, resends that its acknowledgement asks for, sends that it made possible */
+	if (acked || !list_empty(&conn->ready))
 		mroce_conn_run(conn);
-	if (mroce_answer_carries(conn, pkt))
+	if (rides)
 		mroce_ack_run(conn, false);	/* it did not */
 }
 

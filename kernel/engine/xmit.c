@@ -368,7 +368,7 @@ static bool mroce_may_run_here(struct mroce_conn *conn)
 	return true;
 }
 
-static void mroce_conn_transmit(struct mroce_conn *conn, bool arm)
+void mroce_conn_transmit(struct mroce_conn *conn, bool arm)
 {
 	u32 budget = READ_ONCE(conn->dev->set.run_budget);
 	struct mroce_pkt_ref ref;
@@ -424,16 +424,6 @@ out:
 		mroce_count(conn->dev, deferred_runs);
 		mroce_conn_defer(conn);
 	}
-}
-
-void mroce_conn_run(struct mroce_conn *conn)
-{
-	mroce_conn_transmit(conn, true);
-}
-
-void mroce_conn_run_unarmed(struct mroce_conn *conn)
-{
-	mroce_conn_transmit(conn, false);
 }
 
 void mroce_conn_kick(struct mroce_conn *conn)
